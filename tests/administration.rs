@@ -1,5 +1,5 @@
-//! MEMORY, ACL, MODULE, ROLE, REPLICAOF, LOLWUT and DEBUG: what a server reports about itself
-//! besides INFO, and what it refuses.
+//! MEMORY, ACL, MODULE, ROLE, REPLICAOF, LOLWUT and DEBUG: what a server reports about itself in
+//! addition to INFO, and what it refuses.
 
 use std::process::Command;
 
@@ -96,10 +96,11 @@ fn memory_is_accounted_for() {
         stats.list().chunks(2).map(|pair| pair[0].text()).collect()
     };
     let (nagi, redis) = (Server::nagi(), Server::redis());
-    // The table of a database is not reported separately: it shares its pages with small entries.
+    // nagi does not report the memory of a database's table separately, because the table shares
+    // its pages with small entries.
     let of_redis: Vec<_> = fields(&redis).into_iter().filter(|it| !it.starts_with("db.")).collect();
     let mut of_nagi = fields(&nagi);
-    // Redis has had these since 7.2 or later.
+    // Redis has these since 7.2 or later.
     for newer in [
         "replica.fullsync.buffer",
         "script.VMs",
@@ -212,7 +213,7 @@ fn the_length_of_a_value_in_a_file_is_reported() {
             ("SET key 10000000000", 12),
             ("SET key 1.5", 4),
             ("SET key abcdefghijklmnopqrstuvwxyz0123456789", 37),
-            // Each server compresses differently.
+            // The servers compress differently.
             ("CONFIG SET rdbcompression no", 37),
             ("SETRANGE key 9999 x", 10_002),
             ("SETRANGE key 99999 x", 100_005),

@@ -1,5 +1,5 @@
-//! `nagi calm` sees a server's stalls, does not attribute its own to it, and destroys nothing
-//! unless allowed.
+//! `nagi calm` must report a server's stalls, must not attribute its own stalls to the server, and
+//! must destroy no data without permission.
 
 use harness::{Folder, Server, nagi_binary, until};
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 struct Calm {
     child: Child,
     progress: BufReader<std::process::ChildStderr>,
-    /// All lines so far.
+    /// All progress lines so far.
     said: String,
 }
 
@@ -25,7 +25,7 @@ impl Calm {
         Self::begin(&format!("--json - {arguments}"))
     }
 
-    /// The same with a table.
+    /// Starts a quick run that prints a table.
     fn begin(arguments: &str) -> Self {
         let mut child = Command::new(nagi_binary())
             .args(["calm", "--quick", "--quiet-seconds", "0.5"])
@@ -43,7 +43,7 @@ impl Calm {
         format!("redis://{}", server.resp())
     }
 
-    /// Waits until it prints `text`.
+    /// Waits until the run prints `text`.
     fn until(&mut self, text: &str) {
         loop {
             let before = self.said.len();
@@ -59,7 +59,7 @@ impl Calm {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
-    /// Whether it succeeded, its output, and all of its progress lines.
+    /// Returns whether the run succeeded, its output, and all of its progress lines.
     fn end(mut self) -> (bool, String, String) {
         let mut printed = String::new();
         self.child.stdout.take().expect("piped").read_to_string(&mut printed).expect("text");
@@ -67,7 +67,7 @@ impl Calm {
         (self.child.wait().expect("it ends").success(), printed, self.said)
     }
 
-    /// The only row of the only server.
+    /// Returns the only row of the only server.
     fn row(self) -> serde_json::Value {
         let (succeeded, printed, said) = self.end();
         assert!(succeeded, "{said}");
@@ -75,7 +75,8 @@ impl Calm {
         report["servers"][0]["rows"][0].clone()
     }
 
-    /// The single line with which it fails, and the incomplete report if anything was measured.
+    /// Returns the line with which the run fails. If anything was measured, checks that the report
+    /// is incomplete.
     fn failure(self) -> String {
         let (succeeded, printed, said) = self.end();
         assert!(!succeeded, "{printed}");
@@ -91,7 +92,7 @@ impl Calm {
     }
 }
 
-/// Waits until the server has answered the probe, so that a stop is in the middle of a step.
+/// Waits until the server has answered the probe, so that a stop falls in the middle of a step.
 fn answer_some(server: &Server) {
     let mut client = server.connect_resp();
     let mut answered = || {
@@ -103,7 +104,7 @@ fn answer_some(server: &Server) {
     until("the probe", || (answered() > before + 1500).then_some(())).expect("it sends requests");
 }
 
-/// The length of a stop is what is tested.
+/// Sleeps, because the length of a stop is what is tested.
 fn pass(time: Duration) {
     let start = Instant::now();
     until("the end of a stop", || (start.elapsed() >= time).then_some(())).expect("time passes");
@@ -171,13 +172,13 @@ fn data_that_comes_during_a_step_stays() {
     client.check("GET precious", "$1\r\n1\r\n");
 }
 
-/// Waits for more than `count` keys, so that a step is being prepared.
+/// Waits for more than `count` keys, which show that a step is being prepared.
 fn fill(client: &mut harness::Connection, count: i64) {
     until("the step's keys", || (client.run("DBSIZE").integer() > count).then_some(()))
         .expect("it writes keys");
 }
 
-/// A key of another client among many of a step, in the same database.
+/// A key of another client among many keys of a step, in the same database, must not be removed.
 fn check_that_a_foreign_key_stays(server: &Server, step: &str) {
     let mut client = server.connect_resp();
     let mut calm = Calm::start(&format!("--only {step} {}", Calm::url(server)));
@@ -200,7 +201,7 @@ fn one_foreign_key_among_thousands_stays() {
     }
 }
 
-/// memcached's number of items.
+/// Returns memcached's number of items.
 fn items(client: &mut harness::Connection) -> u64 {
     client.send("stats\r\n");
     let mut count = 0;
@@ -215,7 +216,7 @@ fn items(client: &mut harness::Connection) -> u64 {
     }
 }
 
-/// The same for an item of memcached, which `store` stores as `precious`.
+/// An item of another client, which `store` stores as `precious` in memcached, must not be removed.
 fn check_that_a_foreign_item_stays(server: &Server, step: &str, store: impl FnOnce(&Server)) {
     let mut client = server.connect_memcached();
     let url = format!("memcached://{}", server.memcached_address());
@@ -239,7 +240,7 @@ fn one_foreign_item_of_memcached_stays() {
         }
         check_that_a_foreign_item_stays(&Server::nagi(), step, set);
     }
-    // memcached's count of stored items omits what is stored by RESP.
+    // The count of stored items in memcached's statistics omits values stored by RESP.
     check_that_a_foreign_item_stays(&Server::nagi(), "flushall", |server| {
         server.connect_resp().check("SET precious 1", "+OK\r\n");
     });
@@ -309,13 +310,13 @@ fn a_server_that_stops_ends_the_run_with_one_line() {
     assert!(failure.contains(&server.resp().port().to_string()), "{failure}");
 }
 
-/// The results of a run that ended early, from the file and the page that it wrote.
+/// Returns the results of a run that ended early, from the file and the page that it has written.
 fn incomplete_results(
     mut calm: Calm,
     folder: &Folder,
     end: impl FnOnce(&Calm),
 ) -> serde_json::Value {
-    // The first disturbance is complete once the second begins.
+    // The first disturbance is complete when the second begins.
     calm.until("slow-reader: ");
     calm.until("slow-reader: nagi");
     end(&calm);
@@ -351,7 +352,7 @@ fn what_was_measured_is_kept_if_a_run_ends_early() {
     assert!(rows(0) >= 1 && rows(1) == 1, "{killed}");
 }
 
-/// A server with GET, SET, DBSIZE and FLUSHALL alone, until the process ends.
+/// Starts a server that has only GET, SET, DBSIZE and FLUSHALL and runs until the process ends.
 fn minimal_server() -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");

@@ -1,18 +1,18 @@
-//! Requests with very many keys are atomic for other clients, however many slices they take.
+//! Requests with very many keys must be atomic for other clients, however many slices they take.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use harness::{Connection, Reply, Server, encode_command, until};
 
-/// More than are ever latched together.
+/// More keys than are ever latched together.
 const MANY: usize = 5000;
 
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|index| format!("key:{index}")).collect()
 }
 
-/// `command` with every key, and `value` after each if there is one.
+/// Returns the words of `command` with every key, each followed by `value` if given.
 fn with_keys(command: &str, keys: &[String], value: Option<&str>) -> Vec<String> {
     let mut words = vec![command.to_owned()];
     for key in keys {
@@ -22,7 +22,7 @@ fn with_keys(command: &str, keys: &[String], value: Option<&str>) -> Vec<String>
     words
 }
 
-/// The values of an MGET, each once.
+/// Returns the distinct values of an MGET.
 fn distinct(reply: &Reply) -> Vec<String> {
     let mut values: Vec<String> = reply.list().iter().map(|value| format!("{value:?}")).collect();
     values.sort_unstable();
@@ -89,7 +89,7 @@ fn other_clients_see_all_of_it_or_nothing() {
                 scope.spawn(move || {
                     let mut connection = server.connect_resp();
                     for _ in 0..20 {
-                        // In opposite orders, and from different places.
+                        // The keys are in opposite orders in different requests.
                         keys.reverse();
                         keys.rotate_left(value.len() * 100);
                         let reply = connection.run_words(&with_keys("MSET", &keys, Some(value)));
@@ -104,7 +104,8 @@ fn other_clients_see_all_of_it_or_nothing() {
                 let (server, keys, done) = (&server, &keys, &done);
                 scope.spawn(move || {
                     let mut connection = server.connect_resp();
-                    // Spread over all of them, so that some come in an early slice and some late.
+                    // The keys are spread over all keys, so that some belong to an early slice and
+                    // some to a late one.
                     let spread: Vec<String> = keys.iter().step_by(MANY / count).cloned().collect();
                     let request = with_keys("MGET", &spread, None);
                     let mut rounds = 0;

@@ -1,9 +1,9 @@
-//! CLIENT: how connections are shown to other clients, and how these can change them.
+//! CLIENT: how connections are shown to other clients, and how other clients can change them.
 
 use crate::binary::{encode, receive};
 use harness::{Connection, Server, as_redis, encode_command, until, words};
 
-/// The value of a field of INFO.
+/// Returns the value of a field of INFO.
 fn field(client: &mut Connection, name: &str) -> String {
     let info = client.run("INFO").text();
     let line = info.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
@@ -56,7 +56,7 @@ fn nonsense_is_refused() {
     ]);
 }
 
-/// In Redis since 7.2.
+/// Redis has this since 7.2.
 #[test]
 fn reads_need_not_count_as_use() {
     let server = Server::nagi();

@@ -136,7 +136,7 @@ fn memcslap_reads_and_writes_with_many_threads() {
     assert!(client.run("DBSIZE").integer() > 0, "memcslap stored its keys");
 }
 
-/// curl, used as at the beginning of docs/http.md.
+/// Uses curl as at the beginning of docs/http.md.
 #[test]
 fn curl() {
     let server = Server::nagi_with(&["--http-port", "any"]);
@@ -146,7 +146,7 @@ fn curl() {
         let quiet = ["--silent", "--show-error", "--fail", "--max-time", "30"];
         run_tool("curl", &[&quiet[..], arguments].concat())
     };
-    // Longer than what curl sends without waiting for `100 Continue`.
+    // The body is longer than curl sends without waiting for `100 Continue`.
     let photo = folder.write("photo.png", "pixels".repeat(500_000));
     let (body, taken) = (format!("@{}", photo.display()), folder.path().join("taken"));
     let stored = r#"{"SET":[true,"OK"]}"#;

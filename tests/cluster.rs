@@ -1,10 +1,10 @@
-//! CLUSTER, ASKING, READONLY and READWRITE, which are refused as in a Redis without cluster mode.
+//! CLUSTER, ASKING, READONLY and READWRITE must be refused as in a Redis without cluster mode.
 
 use harness::{Server, as_redis};
 
 const REFUSED: &str = "-ERR This instance has cluster support disabled\r\n";
 
-/// With the right number of arguments, which may have any value.
+/// The commands, with the right number of arguments, whose values do not matter.
 const COMMANDS: [&str; 30] = [
     "ASKING",
     "CLUSTER ADDSLOTS 1 x",

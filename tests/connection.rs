@@ -109,7 +109,7 @@ fn a_connection_has_a_number_and_a_name() {
         ("CLIENT NONSENSE", "-ERR unknown subcommand 'NONSENSE'. Try CLIENT HELP.\r\n"),
     ]);
     let server = Server::nagi();
-    // Workers accept in parallel: only a connection that has been answered is certainly older.
+    // Workers accept in parallel, so only a connection that has been answered is certainly older.
     let one = server.connect_resp().run("CLIENT ID").integer();
     let two = server.connect_resp().run("CLIENT ID").integer();
     assert!(two > one && one > 0, "{one} {two}");
@@ -149,7 +149,7 @@ fn clients_are_listed_with_their_traffic() {
     let (mut observer, mut client) = (server.connect_resp(), server.connect_resp());
     let id = client.run("CLIENT ID").integer();
     // A reply is counted after its worker has sent it, which may be after the client has received
-    // it.
+    // the reply.
     let [received, sent, requests] = until("the first reply", || {
         let traffic = traffic(&mut observer, id);
         (traffic[1] == format!(":{id}\r\n").len() as u64).then_some(traffic)

@@ -1,5 +1,6 @@
-//! Without a gateway: an Apache module that opens a connection to the cache for each request. Such
-//! modules run out of ports; when, depends on the kernel's settings, which are printed.
+//! The situation without a gateway: an Apache module opens a connection to the cache for each
+//! request. Such modules run out of local ports; when this happens depends on the kernel's
+//! settings, which are printed.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +11,7 @@ use crate::link::Link;
 use crate::programs::compile_module;
 use crate::web::{self, WebServer, in_time_wait, post_often, requests, settings_of_ports};
 
-/// Apache whose module `mod_counter` counts requests for `/counter`.
+/// Starts Apache with the module `mod_counter`, which counts requests for `/counter`.
 fn apache(folder: &Path, cache: &[(&str, &str)]) -> WebServer {
     let module = compile_module("mod_counter", folder);
     web::apache(folder, &["mpm_prefork", "authz_core"], cache, |address| {
@@ -22,7 +23,7 @@ fn apache(folder: &Path, cache: &[(&str, &str)]) -> WebServer {
     })
 }
 
-/// Runs ab with requests that count through the module, and checks the sum.
+/// Runs ab with requests that the module counts, and checks the sum.
 fn count(folder: &Folder, server: &Server, cache: &[(&str, &str)], redis: &mut Connection) {
     let apache = apache(folder.path(), cache);
     post_often(folder, &format!("http://{}/counter", apache.address), "nothing");
@@ -42,8 +43,8 @@ fn a_module_of_apache_counts_over_tcp() {
     count(&folder, &server, &cache, &mut server.connect_resp());
 }
 
-/// Starts nagi on a socket that Apache's user may use, counts over it, and checks that no port was
-/// taken.
+/// Starts nagi on a Unix socket that Apache's user may use, counts through it, and checks that no
+/// local port was used.
 fn count_over_unix_socket() {
     let folder = Folder::new("module");
     let path = folder.path().join("socket").display().to_string();

@@ -1,5 +1,5 @@
-//! A process that is killed while it saves: whenever that happens, the last complete save is there,
-//! and the incomplete one is never loaded.
+//! A process is killed while it saves. Whenever that happens, the last complete save must remain,
+//! and the incomplete one must never be loaded.
 
 use crate::persistence::{Folder, info};
 use harness::{Random, Reply, Server, encode_command, until};
@@ -7,14 +7,15 @@ use rustix::process::Signal;
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
-/// Keys, and bytes of each value: enough for a save to be caught in the middle.
+/// Number of keys, and bytes of each value: enough to kill the process in the middle of a save.
 const KEYS: usize = 12_000;
 const VALUE_BYTES: usize = 1000;
-/// How often it is killed, unless the variable below says otherwise.
+/// How often the process is killed, unless `NAGI_KILLS` is set.
 const KILLS: u64 = 5;
 const KILLS_VARIABLE: &str = "NAGI_TEST_KILLS";
 
-/// A value that identifies the round that wrote the key, and cannot be compressed.
+/// Returns a value that identifies the round in which it was written, and that cannot be
+/// compressed.
 fn value(key: usize, round: u64) -> Vec<u8> {
     let noise = (0..).map(|at: u64| {
         let seed = (key as u64) << 32 | at;
@@ -34,7 +35,7 @@ fn write_all(server: &Server, round: u64) {
     }
 }
 
-/// The round that wrote the keys, which must be the same for all of them.
+/// Returns the round in which the keys were written, which must be the same for all keys.
 fn round_of(server: &Server) -> u64 {
     let mut client = server.connect_resp();
     client.check("DBSIZE", format!(":{KEYS}\r\n"));
@@ -52,7 +53,7 @@ fn round_of(server: &Server) -> u64 {
     round
 }
 
-/// Makes the files that killed processes have left look old.
+/// Sets the time of the files that killed processes have left to long ago.
 fn age(folder: &Folder) {
     for name in folder.names().iter().filter(|name| name.starts_with("temp-")) {
         let file = File::options().write(true).open(folder.0.join(name)).expect("opens it");
@@ -77,7 +78,8 @@ fn whenever_it_is_killed_the_last_good_file_is_whole() {
         write_all(&server, round);
         let before = fs::metadata(&dump).expect("a file").modified().expect("a time");
         let temporary = folder.0.join(format!("temp-{}.rdb", server.process_id()));
-        // A little more time than a save takes, so that some are killed while they rename or later.
+        // The bound is a little larger than the file, so that some processes are killed during the
+        // rename or later.
         let enough = random.below(whole * 11 / 10);
         server.connect_resp().check("BGSAVE", "+Background saving started\r\n");
         let is_time = || {

@@ -6,13 +6,13 @@ use harness::{Connection, Reply, Server, allow_open_files, encode_command, until
 use rustix::process::Signal;
 
 const CLIENTS: usize = 1000;
-/// More than the default of `maxclients` permits.
+/// More clients than the default of `maxclients` permits.
 const CROWD: usize = 10_000;
-/// Clients whose order is not defined.
+/// The number of clients that connect together, whose order is not defined.
 const GROUP: usize = 20;
-/// What a worker may keep of a client that has disconnected, for the next one.
+/// Bytes that a worker may keep for the next client after a client has disconnected.
 const KEPT_BYTES: u64 = 50;
-/// What may count as data for each client that waits.
+/// Bytes that may count as data for each blocked client.
 const WAITING_BYTES: u64 = 300;
 
 #[test]
@@ -41,7 +41,8 @@ fn a_thousand_clients_are_served_at_once() {
     assert_eq!(listed, CLIENTS);
 }
 
-/// With Redis' default backlog of 511 the others would send their SYN again a second later.
+/// With Redis' default backlog of 511, the remaining clients would send their SYN again a second
+/// later.
 #[test]
 fn many_clients_may_connect_while_the_server_is_stopped() {
     allow_open_files(4096);
@@ -49,7 +50,8 @@ fn many_clients_may_connect_while_the_server_is_stopped() {
     let most: usize = most.trim().parse().expect("a number");
     let server = Server::nagi();
     server.signal(Signal::STOP);
-    // A stopped server accepts no client, so one for which the backlog has no room never gets in.
+    // A stopped server accepts no client, so a client for which the backlog has no room cannot
+    // connect.
     let mut clients: Vec<Connection> =
         (0..CLIENTS.min(most)).map(|_| server.connect_resp()).collect();
     server.signal(Signal::CONT);
@@ -75,7 +77,8 @@ fn clients_of_both_protocols_come_and_go() {
     server.connect_resp().check("DBSIZE", ":1000\r\n");
 }
 
-/// One test, since two such crowds at a time exceed the descriptors of a process.
+/// Both are in one test, because two such crowds at the same time would exceed the file descriptors
+/// of a process.
 #[test]
 fn ten_thousand_wait_for_one_key_and_listen_to_one_channel() {
     allow_open_files(CROWD as u64 + 2000);
@@ -88,14 +91,14 @@ fn ten_thousand_wait_for_one_key_and_listen_to_one_channel() {
     gone_at_once(&mut client, crowd, bytes_alone);
 }
 
-/// Half of them are served by one request, and the others by one request each.
+/// One request serves half of the clients, and one request each serves the others.
 fn served_in_the_order_of_their_coming(client: &mut Connection, crowd: &mut [Connection]) {
     const HALF: usize = CROWD / 2;
     for (number, group) in crowd.chunks_mut(GROUP).enumerate() {
         group.iter_mut().for_each(|other| other.send("BLPOP q 0\r\n"));
         until_info(client, "blocked_clients", ((number + 1) * GROUP) as u64);
     }
-    // The last value is the first of the list.
+    // The last value pushed is the first of the list.
     let values: Vec<String> = (0..HALF).rev().map(|value| value.to_string()).collect();
     let push = ["LPUSH", "q"].into_iter().chain(values.iter().map(String::as_str));
     client.send(encode_command(&push.collect::<Vec<_>>()));
@@ -125,7 +128,7 @@ fn sent_one_message_each(client: &mut Connection, crowd: &mut [Connection]) {
     crowd.iter_mut().for_each(|other| other.expect(confirmed));
     client.check("PUBLISH c first", format!(":{CROWD}\r\n"));
     client.check("PUBLISH c second", format!(":{CROWD}\r\n"));
-    // If something was sent twice or not at all, something else would be at this place.
+    // A message that was repeated or lost would move the bytes that follow.
     let message =
         |text: &str| format!("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n${}\r\n{text}\r\n", text.len());
     let messages = [message("first"), message("second")].concat();
@@ -136,12 +139,12 @@ fn sent_one_message_each(client: &mut Connection, crowd: &mut [Connection]) {
     client.check("PUBLISH c third", ":0\r\n");
 }
 
-/// They disconnect while they wait, and nothing of them remains.
+/// The clients disconnect while they wait; none of their memory may remain.
 fn gone_at_once(client: &mut Connection, mut crowd: Vec<Connection>, bytes_alone: u64) {
     crowd.iter_mut().for_each(|other| other.send("BLPOP q other 0\r\n"));
     until_info(client, "blocked_clients", CROWD as u64);
     assert_eq!(info(client, "total_blocking_keys"), 2);
-    // What they use is memory of clients: as data, it would evict entries.
+    // The memory of blocked clients must not count as data, because it would evict entries.
     let data_bytes = info(client, "used_memory_dataset");
     assert!(data_bytes < CROWD as u64 * WAITING_BYTES, "{data_bytes} bytes of data");
     drop(crowd);
@@ -153,7 +156,7 @@ fn gone_at_once(client: &mut Connection, mut crowd: Vec<Connection>, bytes_alone
     until_memory_is_free(client, bytes_alone, CROWD as u64 * KEPT_BYTES);
 }
 
-/// Waits until memory is at most `kept_bytes` beyond `bytes_alone`.
+/// Waits until the used memory is at most `kept_bytes` per client above `bytes_alone`.
 pub(crate) fn until_memory_is_free(client: &mut Connection, bytes_alone: u64, kept_bytes: u64) {
     let mut bytes = 0;
     let is_little = || {
@@ -164,7 +167,7 @@ pub(crate) fn until_memory_is_free(client: &mut Connection, bytes_alone: u64, ke
         .unwrap_or_else(|problem| panic!("{problem}: {bytes} bytes, {bytes_alone} before"));
 }
 
-/// A number from INFO.
+/// Returns a number from INFO.
 pub(crate) fn info(client: &mut Connection, field: &str) -> u64 {
     let text = client.run("INFO").text();
     let found = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));

@@ -1,25 +1,26 @@
-//! The requests of RedisInsight and of Grafana's data source for Redis, sent to nagi and to
+//! Sends the requests of RedisInsight and of Grafana's data source for Redis to nagi and to
 //! redis-server.
 //!
-//! The lists are in tests/reference. With `NAGI_REDIS_8_PORT` the other server is a Redis 8 that
-//! listens on this port. It is emptied, and also answers the requests that are marked as newer.
+//! The lists are in tests/reference. If `NAGI_REDIS_8_PORT` is set, the Redis 8 that listens on
+//! this port is the other server. It is emptied, and also answers the requests that are marked as
+//! newer.
 
 use std::net::Ipv4Addr;
 
 use harness::{Connection, Reply, Server, root, words};
 
-/// In what a reply must agree with that of the other server.
+/// How the replies of both servers must agree.
 #[derive(Clone, Copy, PartialEq)]
 enum Sameness {
-    /// It is not compared.
+    /// The reply is not compared.
     Given,
     Same,
-    /// The same elements in any order.
+    /// Both have the same elements in any order.
     Unordered,
     Shape,
     /// Both are errors, whose texts may differ.
     Error,
-    /// The other server must be Redis 8.
+    /// The request is only compared if the other server is Redis 8.
     Newer,
 }
 
@@ -53,8 +54,8 @@ fn requests(list: &str) -> Vec<Request> {
     lines.map(request).collect()
 }
 
-/// Whether two replies have the same structure: lists of the same length, and the same words in
-/// them. Numbers and words with digits may differ.
+/// Whether two replies have the same structure: lists of the same length with the same words.
+/// Numbers and words with digits may differ.
 fn is_same_shape(one: &Reply, other: &Reply) -> bool {
     match (one, other) {
         (Reply::Bulk(one), Reply::Bulk(other)) => {
@@ -74,7 +75,7 @@ fn is_same_shape(one: &Reply, other: &Reply) -> bool {
     }
 }
 
-/// The elements of a list in order.
+/// Returns the elements of a list, sorted.
 fn sorted(reply: &Reply) -> Vec<String> {
     let mut elements: Vec<_> = reply.list().iter().map(|it| format!("{it:?}")).collect();
     elements.sort_unstable();
@@ -83,13 +84,13 @@ fn sorted(reply: &Reply) -> Vec<String> {
 
 /// Whether a text such as that of INFO or CLIENT LIST has a value for a name.
 fn tells(text: &str, name: &str) -> bool {
-    // RESP3 states the format of the text.
+    // In RESP3, the text is preceded by its format.
     let text = text.strip_prefix("txt:").unwrap_or(text);
     let words = text.split([' ', '\r', '\n', ',']);
     words.filter_map(|word| word.split_once([':', '='])).any(|(it, _)| it == name)
 }
 
-/// What is wrong with nagi's reply.
+/// Describes the fault in nagi's reply, if there is one.
 fn faults(request: &Request, ours: &Reply, theirs: Option<&Reply>) -> Option<String> {
     let text = |reply: &Reply| match reply {
         Reply::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -114,7 +115,7 @@ fn faults(request: &Request, ours: &Reply, theirs: Option<&Reply>) -> Option<Str
     (!is_fine).then(|| format!("nagi: {ours:?}\nother: {theirs:?}"))
 }
 
-/// Sends a list to both servers, and reports all differences.
+/// Sends a list of requests to both servers, and reports all differences.
 fn compare(list: &str) {
     let newer = std::env::var("NAGI_REDIS_8_PORT").ok();
     let (nagi, redis) = (Server::nagi(), newer.is_none().then(Server::redis));

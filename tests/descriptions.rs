@@ -103,7 +103,7 @@ fn commands_are_described_as_by_redis() {
 
 type Fields = BTreeMap<&'static str, String>;
 
-/// What a server replies about its commands and their subcommands, by their names.
+/// Returns a server's description of its commands and subcommands, by name.
 fn described(server: &Server) -> BTreeMap<String, Fields> {
     let mut client = server.connect_resp();
     client.run("HELLO 3");
@@ -148,7 +148,7 @@ fn sorted(words: &Reply) -> String {
     words.join(" ")
 }
 
-/// A specification of keys without its notes, whose wording is Redis' own.
+/// Describes a key specification without its notes, whose wording differs from Redis'.
 fn specification(specification: &Reply) -> String {
     let fields = map(specification);
     let rest = ["begin_search", "find_keys"].map(|name| format!("{:?}", fields[name]));
@@ -177,8 +177,8 @@ fn add_documentation(all: &mut BTreeMap<String, Documentation>, documented: &Rep
     }
 }
 
-/// A tree of arguments, without the names of arguments that consist of others: they are never
-/// shown.
+/// Describes a tree of arguments, without the names of arguments that consist of other arguments:
+/// such names are never shown.
 fn arguments(arguments: &Reply) -> String {
     let one = |argument: &Reply| {
         let fields = map(argument);
@@ -197,7 +197,7 @@ fn arguments(arguments: &Reply) -> String {
 /// Redis 8.0.6's commands: name, group, arguments.
 const OF_REDIS_8: &str = include_str!("reference/redis-8.0.6.tsv");
 
-/// The groups of which every command is implemented with every option.
+/// The groups in which every command is implemented with every option.
 const COMPLETE_GROUPS: &[&str] = &[
     "bitmap",
     "cluster",
@@ -214,7 +214,7 @@ const COMPLETE_GROUPS: &[&str] = &[
     "transactions",
 ];
 
-/// What is missing or different in spite of that, and why.
+/// Commands of these groups that are missing or different nevertheless, with the reasons.
 const NOT_AS_IN_REDIS_8: &[(&str, &str)] =
     &[("migrate", "its key may be empty, which the syntax does not say")];
 
@@ -258,7 +258,7 @@ fn no_command_of_redis_8_is_missing() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Rewrites the reference with the replies of a Redis 8.0.6 that listens on this port.
+/// Rewrites the reference from the replies of a Redis 8.0.6 that listens on this port.
 fn write_reference(port: &str) {
     let port: u16 = port.parse().expect("NAGI_REDIS_8_PORT is a port");
     let mut client = Connection::open(([127, 0, 0, 1], port).into());

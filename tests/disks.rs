@@ -1,5 +1,5 @@
-//! Disks that are full, read-only, missing or slow: the save fails with an error, the last file
-//! stays, service continues, and the next save succeeds once the disk is repaired.
+//! Disks that are full, read-only, missing or slow. The save must fail with an error, the last file
+//! must stay, the server must continue, and the next save must succeed when the disk is repaired.
 
 use crate::persistence::{Folder, Pipe, info};
 use harness::{Connection, Reply, Server, encode_command, until};
@@ -7,11 +7,11 @@ use std::fs;
 use std::io::Read;
 use std::process::Command;
 
-/// A file system in memory, mounted in a folder; it is unmounted before the folder is removed.
+/// A file system in memory, mounted on a folder. It is unmounted before the folder is removed.
 struct Mount<'a>(&'a Folder);
 
 impl<'a> Mount<'a> {
-    /// `None` if mounting is not permitted here, which is printed.
+    /// Mounts the file system. If mounting is not permitted, prints that and returns `None`.
     fn new(folder: &'a Folder, options: &str) -> Option<Self> {
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", options, "tmpfs"])
@@ -33,7 +33,7 @@ impl<'a> Mount<'a> {
 
 impl Drop for Mount<'_> {
     fn drop(&mut self) {
-        // Without this the folder cannot be removed; an error cannot be handled here.
+        // The folder cannot be removed while it is mounted. An error cannot be handled here.
         let _ = Command::new("umount").arg("--lazy").arg(&self.0.0).status();
     }
 }
@@ -51,7 +51,7 @@ pub(crate) fn write(client: &mut Connection, name: &str, keys: usize) {
     (0..keys).for_each(|_| client.expect("+OK\r\n"));
 }
 
-/// Saves in the background and waits until the save has ended. Returns INFO's status of it.
+/// Saves in the background, and waits until the save has ended. Returns its status in INFO.
 fn save(server: &Server) -> String {
     let answer = server.connect_resp().run("BGSAVE");
     assert!(matches!(answer, Reply::Simple(_)), "{answer:?}");
@@ -64,7 +64,8 @@ fn wait(server: &Server) -> String {
     info(server, "rdb_last_bgsave_status")
 }
 
-/// A save that must fail with `problem`, shown by INFO and in the log, while service continues.
+/// Checks that a save fails with `problem`, which INFO and the log show, while the server
+/// continues.
 fn fail(server: &Server, problem: &str) {
     assert_eq!(save(server), "err");
     let error = info(server, "rdb_last_bgsave_error");
@@ -75,7 +76,7 @@ fn fail(server: &Server, problem: &str) {
     client.check("GET after", "$7\r\nfailing\r\n");
 }
 
-/// What a restart with the folder finds.
+/// Restarts the server with the folder, and checks the keys that it loads.
 fn check_restart(mut server: Server, folder: &Folder, keys: usize) {
     server.connect_resp().check("SHUTDOWN NOSAVE", "");
     server.wait_for_exit();
@@ -93,7 +94,7 @@ fn a_disk_that_is_full_or_read_only() {
     assert_eq!(save(&server), "ok");
     let good = fs::read(folder.0.join("dump.rdb")).expect("a file");
     write(&mut client, "large", 8000);
-    // There is no room for a second file with any of these sizes of the disk.
+    // With each of these sizes, the disk has no room for a second file.
     for size in ["size=6m", "size=4m", "size=3m"] {
         mount.remount(size);
         fail(&server, "No space left on device");
@@ -124,7 +125,7 @@ fn a_folder_that_is_gone() {
 }
 
 /// The file to write is a pipe, which accepts bytes as they are read. At the end it cannot be
-/// synchronised, like a broken disk.
+/// synchronised, as on a broken disk.
 #[test]
 fn a_disk_that_is_slow_and_then_breaks() {
     let folder = Folder::new("slow");
@@ -136,7 +137,7 @@ fn a_disk_that_is_slow_and_then_breaks() {
     let mut disk = pipe.open();
     let mut taken = vec![0; 1 << 20];
     for round in 0..12 {
-        // No client waits for the disk, however little it has written.
+        // A client that has written little does not wait for the disk.
         client.check(&format!("SET key:{round} changed"), "+OK\r\n");
         client.check(&format!("GET key:{round}"), "$7\r\nchanged\r\n");
         client.check(&format!("DEL key:{}", 10_000 + round), ":1\r\n");
@@ -157,7 +158,7 @@ fn a_disk_that_is_slow_and_then_breaks() {
 fn a_limit_for_the_length_of_files_is_an_error_and_not_the_end() {
     let folder = Folder::new("limited");
     let mut command = Command::new("bash");
-    // In kilobytes; it limits every thread of the process.
+    // The limit in kilobytes applies to every thread of the process.
     command.args(["-c", "ulimit -f 1500; exec \"$0\" \"$@\""]).arg(harness::nagi_binary());
     command.args(["serve", "--dir"]).arg(&folder.0);
     let server = Server::start_nagi(command).expect("it starts");

@@ -1,5 +1,5 @@
-//! `nagi doctor` finds nothing if nothing is wrong, reports what it could not check, and shows no
-//! secrets. Tests of its findings are in tests/faults.rs.
+//! `nagi doctor` must find nothing on a healthy server, must report what it could not check, and
+//! must not show secrets. tests/faults.rs tests its findings.
 
 use harness::{Folder, Reply, Server, allow_open_files, nagi_binary, tool, until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use crate::faults::{CONTENDED, Moment};
 
-/// A server's thread that waits for a processor for this share of the time is not busy because of
-/// its own work.
+/// If a server's thread waits for a processor for at least this percentage of the time while other
+/// programs use the machine, the thread is not busy because of its own work.
 const CONTENDED_PERCENT: u64 = 15;
-/// The same for a thread that waits for this much, whatever else was found.
+/// The percentage from which that holds regardless of other programs.
 const MOSTLY_CONTENDED_PERCENT: u64 = 30;
 
 /// The result of a run.
@@ -24,19 +24,19 @@ pub(crate) struct Run {
     pub(crate) status: Option<i32>,
     pub(crate) printed: String,
     pub(crate) said: String,
-    /// The share of all processors that programs other than the test used meanwhile.
+    /// The share of all processors that programs other than the test used during the run.
     pub(crate) others: f64,
 }
 
 impl Run {
-    /// The report of one server.
+    /// Returns the report on the first server.
     pub(crate) fn server(&self) -> serde_json::Value {
         let report: serde_json::Value = serde_json::from_str(&self.printed)
             .unwrap_or_else(|error| panic!("{error}: {} {}", self.printed, self.said));
         report["servers"][0].clone()
     }
 
-    /// The names of the findings, the first one first.
+    /// Returns the names of the findings, in order.
     pub(crate) fn names(&self) -> Vec<String> {
         let server = self.server();
         let found = server["found"].as_array().unwrap_or_else(|| panic!("{server}"));
@@ -44,8 +44,8 @@ impl Run {
         names.collect()
     }
 
-    /// The share of the time, in percent, for which the server's busiest thread waited for a
-    /// processor that other programs used, as far as the report shows it.
+    /// Returns the percentage of the time for which the server's busiest thread waited for a
+    /// processor, as far as the report shows it.
     fn waited_percent(&self) -> u64 {
         let server = self.server();
         let found = server["found"].as_array().into_iter().flatten();
@@ -55,14 +55,14 @@ impl Run {
         numbers.max().unwrap_or(0)
     }
 
-    /// Whether other programs had so much of the machine that the look does not count, whatever was
+    /// Whether other programs used so much of the machine that the run does not count, whatever was
     /// found.
     pub(crate) fn is_contended(&self) -> bool {
         self.others >= CONTENDED
     }
 
-    /// Why the findings are caused by the machine that runs the tests and not by the server, which
-    /// is healthy; `None` if they are not.
+    /// Returns why the findings are caused by the machine that runs the tests and not by the
+    /// healthy server; `None` if the machine does not explain them.
     pub(crate) fn void(&self) -> Option<&'static str> {
         let names = self.names();
         let waited = self.waited_percent();
@@ -77,7 +77,7 @@ impl Run {
         }
     }
 
-    /// Checks that nothing is found except what the machine that runs the tests causes.
+    /// Checks that there are no findings, except those that the machine explains.
     #[track_caller]
     pub(crate) fn check_well(&self) {
         if let Some(reason) = self.void() {
@@ -102,8 +102,7 @@ pub(crate) fn doctor(arguments: &[&str]) -> Run {
     command.output().expect("nagi runs").into()
 }
 
-/// Runs for two seconds, and reports as JSON; repeats this while this host makes the doctor itself
-/// wait.
+/// Runs for two seconds with JSON output. Repeats the run while this host delays the doctor itself.
 pub(crate) fn look(url: &str, more: &[&str]) -> Run {
     look_for("2", url, more)
 }
@@ -127,7 +126,7 @@ pub(crate) fn memcached(server: &Server) -> String {
     format!("memcached://{}", server.memcached_address())
 }
 
-/// redis-server with these settings.
+/// Starts redis-server with these settings.
 pub(crate) fn redis_with(arguments: &[&str]) -> Server {
     let mut command = tool("redis-server");
     command.args(arguments);
@@ -174,7 +173,7 @@ fn healthy_servers_have_no_findings() {
     }
 }
 
-/// Connections that the kernel has rejected in this network namespace.
+/// Returns the number of connections that the kernel has rejected in this network namespace.
 fn listen_overflows() -> u64 {
     let table = std::fs::read_to_string("/proc/net/netstat").expect("the kernel counts");
     let mut lines = table.lines().filter(|line| line.starts_with("TcpExt:"));
@@ -234,14 +233,14 @@ fn an_unreachable_target_is_reported_in_one_line() {
     }
 }
 
-/// Accepts connections for as long as the test process runs, reads something from each if `reads`,
-/// sends `answer`, and closes it.
+/// Accepts connections until the test process ends. Reads from each connection if `reads`, sends
+/// `answer`, and closes the connection.
 fn hang_up(answer: &'static [u8], reads: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
         for mut client in listener.incoming().flatten() {
-            // The other side may have closed it.
+            // The client may have closed the connection.
             let _ = if reads { client.read(&mut [0; 64]) } else { Ok(0) };
             let _ = client.write_all(answer);
         }
@@ -249,8 +248,8 @@ fn hang_up(answer: &'static [u8], reads: bool) -> SocketAddr {
     address
 }
 
-/// A listener that closes connections may be anything: a port for TLS, a proxy without servers,
-/// another protocol. It is not a server that has reached its limit of clients.
+/// A listener that closes connections may be a TLS port, a proxy without servers, or a server with
+/// another protocol. It is not evidence of a server that has reached its limit of clients.
 #[test]
 fn a_listener_that_closes_connections_is_not_a_full_server() {
     for (at, told) in [
@@ -278,7 +277,7 @@ fn a_silent_server_with_a_password_is_reported_as_frozen() {
     assert_eq!(run.names().first().map(String::as_str), Some("frozen"), "{}", run.printed);
 }
 
-/// Connections that a server has accepted, including the one of this request.
+/// Returns the number of connections that a server has accepted, including that of this request.
 fn connections_taken(server: &Server) -> u64 {
     let text = server.connect_resp().run("INFO stats").text();
     let line = text.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
@@ -326,7 +325,7 @@ fn a_finding_counts_more_than_a_server_that_cannot_be_reached() {
     assert_eq!(run.said.lines().count(), 1, "{}", run.said);
 }
 
-/// Starts a doctor that runs while the test does something.
+/// Starts a doctor in the background.
 fn start(arguments: &[&str]) -> Child {
     let mut command = Command::new(nagi_binary());
     command.arg("doctor").args(arguments).env_remove("REDISCLI_AUTH");
@@ -374,7 +373,7 @@ fn a_watch_continues_when_a_server_stops() {
     next("could not be observed");
     next(" as before: ");
     interrupt(&doctor);
-    // Its output must be read until it ends.
+    // The output must be read until the doctor exits.
     lines.for_each(drop);
     let run: Run = doctor.wait_with_output().expect("it ends").into();
     assert_eq!(run.status, Some(2), "{}", run.said);
@@ -476,7 +475,7 @@ fn a_key_that_costs_most_is_counted_and_the_count_ended() {
     assert_eq!(other.run("HOTKEYS GET"), Reply::Null);
     let shown = look_during(&resp(&server), &["--show-keys"], &mut work);
     assert!(shown.printed.contains("customer:alice"), "{}", shown.printed);
-    // The count that another user has started is not changed.
+    // A count that another user has started must not be changed.
     other.check("HOTKEYS START METRICS 1 NET", "+OK\r\n");
     look_during(&resp(&server), &[], &mut work);
     other.check("HOTKEYS STOP", "+OK\r\n");
@@ -487,7 +486,7 @@ fn a_server_that_stops_is_reported() {
     let mut redis = Server::redis();
     let url = resp(&redis);
     std::thread::scope(|scope| {
-        // Only once: afterwards there is nothing to observe.
+        // The doctor runs only once, because afterwards there is no server to observe.
         let run = scope.spawn(|| doctor(&["--seconds", "3", "--json", "-", &url]));
         let mut client = redis.connect_resp();
         until("the probes", || {

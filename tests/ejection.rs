@@ -1,5 +1,5 @@
-//! A client that ejects servers that fail, and nagi's memcached port: when a server is back, values
-//! that have been replaced meanwhile are not read from it.
+//! A client ejects servers that fail, here on nagi's memcached port. When a server returns, values
+//! that were replaced meanwhile must not be read from it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn ejecting(servers: &[Server], dialect: Dialect) -> Cache {
     Cache::new(Configuration::from(Library::PhpKetama).ring(places.collect()), settings)
 }
 
-/// Writes and reads every key until as many servers are ejected; no read returns a value that this
+/// Writes and reads keys until `ejected` servers are ejected. No read may return a value that this
 /// client has replaced.
 fn work(cache: &mut Cache, newest: &mut HashMap<u32, u64>, version: &mut u64, ejected: usize) {
     until("servers to leave or come back", || {

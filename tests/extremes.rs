@@ -8,7 +8,7 @@ const NOT_AN_INTEGER: &str = "-ERR value is not an integer or out of range\r\n";
 const TOO_LOW: &str = "-ERR value is out of range, value must between -9223372036854775807 and \
                        9223372036854775807\r\n";
 
-/// The commands of one way to store something long.
+/// The commands of one way to store a long member.
 struct Way<'a> {
     add: &'a [&'a str],
     find: &'a [&'a str],
@@ -17,7 +17,8 @@ struct Way<'a> {
     remove: &'a [&'a str],
 }
 
-/// As long as a request may be, and longer; meanwhile other clients of the same worker are served.
+/// Members are as long as a request allows, and longer. Other clients of the same worker are served
+/// meanwhile.
 #[test]
 fn members_are_as_long_as_a_string_may_be() {
     let long = "m".repeat(size(6 << 20, 512 << 20));
@@ -77,14 +78,15 @@ fn members_are_as_long_as_a_string_may_be() {
     other.check("EXISTS key", ":0\r\n");
 }
 
-/// A number from INFO.
+/// Returns a number from INFO.
 fn info(client: &mut Connection, field: &str) -> usize {
     let text = client.run("INFO clients").text();
     let found = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     found.unwrap_or_else(|| panic!("no {field}")).parse().expect("a number")
 }
 
-/// They are unwatched when EXEC or the client ends, and a change of one of them is noticed.
+/// The keys are unwatched when EXEC is executed or the client ends, and a change of one of them is
+/// noticed.
 #[test]
 fn very_many_keys_are_watched() {
     let count = size(100_000, 1_000_000);
@@ -138,7 +140,7 @@ fn scores_end_where_doubles_do() {
         ("ZCOUNT z inf -inf", ":0\r\n"),
         ("ZRANGEBYSCORE z nan 1", "-ERR min or max is not a float\r\n"),
         ("ZUNIONSTORE u 1 z WEIGHTS nan", "-ERR weight value is not a float\r\n"),
-        // A product that is not a number counts as 0.
+        // A product that is not a number (NaN) counts as 0.
         ("ZUNIONSTORE u 2 z z WEIGHTS 1 -1", ":3\r\n"),
         ("ZRANGE u 0 -1 WITHSCORES", zeros),
         ("ZUNIONSTORE u 1 z WEIGHTS 0", ":3\r\n"),

@@ -1,10 +1,10 @@
-//! Many clients that keep one worker busy: each is served continually, and all replies are in
+//! Many clients keep one worker busy: each must be served continually, and all replies must be in
 //! order.
 //!
-//! Each client counts its requests in a key, and a witness, whose pipeline reads the counts, checks
-//! that all of them grow while it is served itself. How much of a tick each client gets is checked
-//! in the server's own unit tests, where ticks can be counted: observed from here it depends on how
-//! the system schedules the processes.
+//! Each client increments a key. A witness, whose pipeline reads these counts, checks that all of
+//! them grow while the witness itself is served. The server's unit tests check which share of a
+//! tick each client gets, because ticks can be counted there; observed from here, the share depends
+//! on how the system schedules the processes.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -14,10 +14,11 @@ use harness::{Connection, Reply, Server, allow_open_files, encode_command};
 
 const PIPELINE: u64 = 1_000_000;
 const VALUE_BYTES: u64 = 4000;
-/// Requests that the witness sends at a time: several slices, as defined in ARCHITECTURE.md.
+/// Number of requests that the witness sends at once: several slices, as defined in
+/// ARCHITECTURE.md.
 const WITNESSED: usize = 4096;
 
-/// Sends `request` again and again until `done`, and receives the replies.
+/// Sends `request` repeatedly until `done`, and receives the replies.
 fn flood(server: &Server, request: &[u8], done: &AtomicBool) {
     let stream = TcpStream::connect(server.resp()).expect("the server listens");
     std::thread::scope(|scope| {
@@ -29,7 +30,7 @@ fn flood(server: &Server, request: &[u8], done: &AtomicBool) {
     });
 }
 
-/// Sends the whole pipeline, and checks that each request was answered once and in order.
+/// Sends a pipeline at once, and checks that each request is answered once and in order.
 fn pipeline(server: &Server, done: &AtomicBool) {
     let stream = TcpStream::connect(server.resp()).expect("the server listens");
     std::thread::scope(|scope| {
@@ -46,7 +47,7 @@ fn pipeline(server: &Server, done: &AtomicBool) {
     });
 }
 
-/// Sends a request byte by byte until `done`; each is answered.
+/// Sends requests byte by byte until `done`; each must be answered.
 fn one_by_one(server: &Server, done: &AtomicBool) {
     let mut client = server.connect_resp();
     while !done.load(Ordering::Relaxed) {
@@ -55,7 +56,7 @@ fn one_by_one(server: &Server, done: &AtomicBool) {
     }
 }
 
-/// The counts in one reply to the witness.
+/// Returns the counts in a reply to the witness.
 fn counts(reply: Reply) -> [u64; 3] {
     let Reply::Array(values) = reply else { panic!("{reply:?}") };
     let numbers: Vec<u64> =
@@ -63,7 +64,7 @@ fn counts(reply: Reply) -> [u64; 3] {
     numbers.try_into().expect("three of them")
 }
 
-/// How often each count grew between two requests of the witness, until `done`.
+/// Returns how often each count has grown between two requests of the witness, until `done`.
 fn watch(witness: &mut Connection, done: &AtomicBool) -> [u64; 3] {
     let request = b"MGET a b c\r\n";
     let mut grown = [0; 3];
@@ -110,7 +111,7 @@ fn all_are_served_while_some_clients_never_stop() {
         grown.iter().all(|count| *count > 0),
         "each was served between other clients: {grown:?}"
     );
-    // The readers from the beginning receive all of their replies, too.
+    // The clients that were connected first must receive all of their replies, too.
     let reply = format!("${VALUE_BYTES}\r\n{value}\r\n").repeat(1000);
     readers.iter_mut().step_by(20).for_each(|reader| reader.expect(&reply));
 }

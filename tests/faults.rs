@@ -1,9 +1,9 @@
-//! `nagi doctor` names each fault that a test injects into a real server as its first finding.
+//! `nagi doctor` must name each fault that a test injects into a real server as its first finding.
 //!
-//! Each fault is injected with medium strength, until it is named. With `NAGI_DOCTOR_ROUNDS=10` it
-//! is injected ten times, from weak to strong, and must be named first nine times of ten; and
-//! healthy servers are checked three hundred times. `cargo xtask doctor` does that, and writes the
-//! results into docs/doctor.md.
+//! By default, each fault is injected with medium strength until it is named. With
+//! `NAGI_DOCTOR_ROUNDS=10`, it is injected ten times, from weak to strong, and must be named first
+//! nine times of ten; healthy servers are then observed three hundred times. `cargo xtask doctor`
+//! does this, and writes the results to docs/doctor.md.
 
 use harness::{Connection, Server, encode_command, tool, until};
 use rustix::process::Signal;
@@ -38,7 +38,7 @@ fn ports_used_up() {
             };
             setting("ip_local_port_range", &format!("40000 {}", 40_000 + ports))?;
             setting("tcp_tw_reuse", "0")?;
-            // The attempt fails if the port is still in TIME_WAIT.
+            // The attempt fails while the port is still in TIME_WAIT.
             let ask = || {
                 if let Ok(mut stream) = TcpStream::connect(at) {
                     let request = if kind == Memcached { "get key\r\n" } else { "GET key\r\n" };
@@ -110,8 +110,8 @@ fn narrow_link() {
     });
 }
 
-/// A program for the kernel's packet filter (BPF of the first kind, `man 8 tc-bpf`) that drops this
-/// share of all packets: it loads a random number, and compares it.
+/// Returns a program for the kernel's packet filter (classic BPF, `man 8 tc-bpf`) that drops this
+/// share of all packets: it loads a random number and compares it.
 fn dropping(share: f64) -> String {
     let least_kept = (share * f64::from(u32::MAX)) as u32;
     format!("4,32 0 0 4294963256,53 1 0 {least_kept},6 0 0 2,6 0 0 0")
@@ -121,7 +121,8 @@ fn dropping(share: f64) -> String {
 fn lossy_link() {
     check("lossy-link", |kind, strength| {
         let link = Link::new()?;
-        // A packet that is dropped at the sender would not have been sent, as TCP sees it.
+        // Packets must be dropped after the sender, because TCP notices if the sender's own host
+        // drops them.
         link.step("tc", &["-n", &link.server, "qdisc", "add", "dev", "s0", "clsact"])?;
         let program = dropping(between(0.04, 0.1, strength));
         let filter = ["-n", &link.server, "filter", "add", "dev", "s0", "ingress"];
@@ -153,7 +154,7 @@ fn long_round_trip() {
     });
 }
 
-/// Forwards everything, what comes from the client some time later.
+/// Forwards data in both directions. Data from the client is delayed.
 fn delay(client: &TcpStream, server: SocketAddr, late_ms: f64) {
     let Ok(server) = TcpStream::connect(server) else { return };
     for stream in [client, &server] {
@@ -185,7 +186,7 @@ fn pass_on(mut from: &TcpStream, mut to: &TcpStream, late_ms: f64) {
         drop(queue);
     });
     for stream in [from, to] {
-        // The other direction may have done it.
+        // The thread of the other direction may have shut the stream down already.
         let _ = stream.shutdown(Shutdown::Both);
     }
 }
@@ -215,7 +216,7 @@ fn large_values() {
     });
 }
 
-/// Checks that the first finding has this evidence; a missing finding is counted elsewhere.
+/// Checks that the first finding has this evidence. A missing finding is counted elsewhere.
 #[track_caller]
 fn check_evidence(run: &Run, name: &str, evidence: &str) {
     let is_named = run.names().first().map(String::as_str) == Some(name);
@@ -358,7 +359,7 @@ fn one_thread_busy() {
                 (format!("get {}\r\n", keys.join(" ")).into_bytes(), "END\r\n".len())
             }
             _ => {
-                // With many keys none is hot, on servers that count that.
+                // With many keys, none of them is hot, on servers that detect hot keys.
                 let keys: Vec<String> = (0..10).map(|number| format!("value:{number}")).collect();
                 keys.iter().for_each(|key| kind.set(&mut client, key, &"v".repeat(1 << 16)));
                 let requests = keys.iter().flat_map(|key| encode_command(&["BITCOUNT", key]));
@@ -370,7 +371,7 @@ fn one_thread_busy() {
             _ => between(5.0, 50.0, strength) as usize,
         };
         let batch = request.repeat(many);
-        // Two batches are in flight, so that the server never waits for one.
+        // Two batches are in flight, so that the server never waits for a batch.
         client.send(&batch);
         Ok(look_for_during("3", &kind.url(&server), &[], || {
             client.send(&batch);
@@ -400,7 +401,7 @@ fn cpu_throttled() {
 /// A control group with a limit on processor time, of version 1 or 2.
 struct Limit {
     folder: PathBuf,
-    /// The group that its processes are moved to at the end.
+    /// The parent group, to which the processes are moved at the end.
     above: PathBuf,
 }
 
@@ -429,7 +430,7 @@ impl Drop for Limit {
     fn drop(&mut self) {
         let members = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
         for member in members.lines() {
-            // The process may have ended.
+            // The process may have exited.
             let _ = fs::write(self.above.join("cgroup.procs"), member);
         }
         let _ = fs::remove_dir(&self.folder);
@@ -610,11 +611,12 @@ fn clients_that_hash_differently() {
     });
 }
 
-/// Servers with any load have no findings, and neither have servers next to a program that uses a
+/// Servers under any load have no findings, and neither have servers next to a program that uses a
 /// whole processor.
 #[test]
 fn no_load_is_a_fault() {
-    // Where findings are counted, looks without any are as void on a busy machine as others.
+    // Where findings are counted, runs without findings are void under the same condition as other
+    // runs: a busy machine.
     let (looks, is_counted) = match std::env::var("NAGI_DOCTOR_ROUNDS") {
         Ok(rounds) => (30 * rounds.parse::<u32>().expect("a number"), true),
         Err(_) => (6, false),
@@ -651,7 +653,7 @@ fn no_load_is_a_fault() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Checks a server with one of five loads, or next to a program that uses a whole processor.
+/// Observes a server under one of five loads, or next to a program that uses a whole processor.
 fn look_at_load(kind: Kind, server: &Server, number: u32, turn: u32) -> Run {
     let (mut client, pause_ms) = (kind.connect(server), f64::from(turn % 5) * 0.5);
     let takes_a_processor = turn % 4 == 3;

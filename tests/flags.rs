@@ -1,5 +1,5 @@
-//! memcached's command-line flags, tested with nagi as a replacement and with memcached itself if
-//! it is installed, and the output of its tools.
+//! memcached's command-line flags and the output of its tools, tested with nagi as a replacement,
+//! and with memcached itself if it is installed.
 
 use crate::binary::{encode, receive};
 use crate::differential::newest_memcached_with;
@@ -9,14 +9,14 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-/// nagi as a replacement of memcached.
+/// Starts nagi as a replacement of memcached.
 fn nagi(flags: &[&str]) -> Server {
     let mut command = Command::new(nagi_binary());
     command.arg("memcached").args(flags);
     Server::start_memcached(command).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// This nagi, and the newest memcached that is installed here.
+/// Starts nagi, and the newest memcached that is installed.
 fn servers(flags: &[&str]) -> impl Iterator<Item = Server> {
     let newest = newest_memcached_with(flags);
     if newest.is_none() {
@@ -25,7 +25,7 @@ fn servers(flags: &[&str]) -> impl Iterator<Item = Server> {
     [Some(nagi(flags)), newest].into_iter().flatten()
 }
 
-/// The lines of a reply that ends with END, without this last one.
+/// Returns the lines of a reply that ends with END, without this line.
 fn listed(client: &mut Connection, request: &str) -> Vec<String> {
     client.send(format!("{request}\r\n"));
     let mut lines = Vec::new();
@@ -37,7 +37,7 @@ fn listed(client: &mut Connection, request: &str) -> Vec<String> {
     }
 }
 
-/// A value of `stats`.
+/// Returns a value of `stats`.
 fn stat(client: &mut Connection, group: &str, name: &str) -> String {
     let lines = listed(client, &format!("stats{group}"));
     let prefix = format!("STAT {name} ");
@@ -82,7 +82,7 @@ fn extended_options_without_their_value_are_refused() {
     }
 }
 
-/// Why a server ends that is started with `-o OPTION`.
+/// Returns the reason with which a server exits when it is started with `-o OPTION`.
 fn end_of(mut command: Command, option: &str) -> String {
     command.args(["-o", option]);
     match Server::start_memcached(command) {
@@ -194,7 +194,7 @@ fn contents_of_a_memory_file_are_restored() {
     assert!(server.wait_for_exit().success());
     let server = nagi(&["-e", &path]);
     let is_there = || {
-        // While it loads, the reply is a line that says so.
+        // While the server loads, the reply is a line that says so.
         let mut client = server.connect_memcached();
         client.send("get a\r\n");
         (client.line() == "VALUE a 7 1").then_some(())
@@ -233,7 +233,7 @@ fn rejected_and_expired_entries_are_counted() {
 
 #[test]
 fn lookups_of_expired_entries_are_counted() {
-    // Nothing is removed before it is looked up, so that all of it is found expired.
+    // Expired keys are not removed before they are accessed, so that all of them are found expired.
     let server = Server::nagi_with(&["--enable-debug-command", "yes"]);
     let mut redis = server.connect_resp();
     redis.check("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
@@ -245,7 +245,7 @@ fn lookups_of_expired_entries_are_counted() {
     let client = &mut server.connect_memcached();
     client.check_raw("get none\r\n", "END\r\n");
     let mut count = || stat(client, "", "get_expired").parse::<u64>().expect("a number");
-    // Redis clients have looked one up as well.
+    // Redis clients have accessed one of the keys as well.
     let before = count();
     let requests =
         [("get get", "END"), ("gets gets", "END"), ("gat 10 gat", "END"), ("mg mg v", "EN")];
@@ -310,7 +310,7 @@ fn keys_are_dumped_as_by_memcached() {
         let mut items = listed(client, &format!("stats cachedump {class} 0"));
         items.sort();
         items.dedup();
-        // memcached leaves out recently stored or used items.
+        // memcached omits recently stored or used items.
         assert!(items.len() == 500 || !is_complete, "{}", items.len());
         let is_whole = |line: &String| {
             line.starts_with("ITEM key:") && line.contains(" [3 b; ") && line.ends_with(" s]")
@@ -379,8 +379,8 @@ fn watching_can_be_refused() {
     }
 }
 
-/// Settings of memcached 1.6.45 that nagi has nothing for: a library, sizes of slabs and how pages
-/// are moved between them, a limit of buffers, storage on disks, and TLS.
+/// Settings of memcached 1.6.45 that have no counterpart in nagi: a library, sizes of slabs and
+/// moves of pages between them, a limit of buffers, storage on disks, and TLS.
 const WITHOUT_COUNTERPART: [&str; 6] = [
     "libevent",
     "slab_automove_ratio",
@@ -390,7 +390,7 @@ const WITHOUT_COUNTERPART: [&str; 6] = [
     "read_buf_mem_limit",
 ];
 
-/// Names and values of `stats`, without the numbers of classes and connections.
+/// Returns names and values of `stats`, without the numbers of classes and connections.
 fn statistics(client: &mut Connection, group: &str) -> BTreeMap<String, String> {
     let lines = listed(client, &format!("stats{group}"));
     let parts = lines.iter().filter_map(|line| line.strip_prefix("STAT ")?.split_once(' '));

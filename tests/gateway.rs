@@ -1,4 +1,5 @@
-//! Commands over HTTP: paths in webdis' form, lists in Upstash's, and what is refused.
+//! Commands over HTTP: paths in the form of webdis, lists in the form of Upstash, and refused
+//! requests.
 
 use std::net::SocketAddr;
 
@@ -8,7 +9,7 @@ pub(crate) fn nagi(more: &[&str]) -> Server {
     Server::nagi_with(&[&["--http-port", "any"], more].concat())
 }
 
-/// A client that keeps its connection.
+/// A client that keeps its connection open.
 pub(crate) struct Client {
     pub(crate) connection: Connection,
     pub(crate) address: SocketAddr,
@@ -37,7 +38,7 @@ impl Client {
         Self::calling(&server.http().to_string(), server.http())
     }
 
-    /// Connects to the server at an address with this host name.
+    /// Connects to the server at an address, and sends this host name with requests.
     pub(crate) fn calling(host: &str, address: SocketAddr) -> Self {
         Client { connection: Connection::open(address), address, host: host.to_owned() }
     }
@@ -403,8 +404,8 @@ fn messages_come_as_events_to_clients_that_want_them() {
     let server = nagi(&[]);
     let mut redis = server.connect_resp();
     let mut readers = Vec::new();
-    // The last is what @upstash/redis sends: an empty list as the body, and a channel whose name
-    // looks like an extension but is no form of the reply, and has a literal plus sign.
+    // The last request is what @upstash/redis sends: an empty list as its body, and a channel with
+    // a literal plus sign whose name only looks like it had an extension.
     for (method, target, body, first) in [
         ("GET", "/SUBSCRIBE/news", "", "data: subscribe,news,1\n\n"),
         ("POST", "/psubscribe/n%65w*", "[]", "data: psubscribe,new*,1\n\n"),
@@ -421,7 +422,7 @@ fn messages_come_as_events_to_clients_that_want_them() {
     }
     redis.check("PUBLISH a+b.json {\"a\":[1]}", ":1\r\n");
     assert_eq!(readers[3].chunk(), b"data: message,a+b.json,{\"a\":[1]}\n\n");
-    // The lines of a message are lines of one event, and none of them can look like another
+    // The lines of a message become lines of one event, and none of them can look like another
     // message.
     redis.run_words(&["PUBLISH", "news", "x\r\nmessage,news,y\n z\n\n"]);
     let lines = "x\ndata:message,news,y\ndata:  z\ndata:\ndata:\n\n";
@@ -454,7 +455,7 @@ fn errors_in_place_of_events_are_those_of_upstash() {
         assert_eq!((response.status, response.text()), (status, told));
         assert_eq!(response.header("content-type"), Some("application/json"));
     }
-    // In webdis' form too, an error is not a message.
+    // In the form of webdis too, an error is not a message.
     let response = client.ask("GET", "/SUBSCRIBE", "", b"");
     assert_eq!(response.status, 400, "{}", response.text());
     let reply = client.ask("POST", "/PING", EVENTS, b"");
@@ -497,7 +498,7 @@ impl Socket {
         client.send("GET", path, headers, b"");
         let (status, head) = client.head();
         assert_eq!(status, 101, "{head}");
-        // The key and its answer are those of the RFC's example.
+        // The key and the accept value are those of the RFC's example.
         assert!(head.to_lowercase().contains("sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo="));
         Socket(client)
     }
@@ -561,8 +562,8 @@ fn commands_come_over_web_sockets() {
     assert_eq!(Client::of(&server).ask("GET", "/.json", foreign, b"").status, 403);
 }
 
-/// Bytes after a request whose response continues are not read, and neither is the end of the
-/// connection.
+/// While a response continues, neither bytes after its request nor the end of the connection are
+/// read.
 #[test]
 fn a_blocked_request_delays_no_other_request() {
     let server = nagi(&[]);
@@ -610,7 +611,7 @@ fn requests_leave_no_ports_behind_and_count_exactly() {
     assert!((1..=4).contains(&channels), "{channels} connections to workers:\n{listed}");
 }
 
-/// The reply to a request as text, unchanged.
+/// Returns the reply to a request as text, unchanged.
 fn raw(redis: &mut Connection, words: &[&str]) -> String {
     redis.send(harness::encode_command(words));
     String::from_utf8_lossy(&redis.reply_and_bytes().1).into_owned()
@@ -638,7 +639,7 @@ fn trusted_proxies_say_where_requests_come_from() {
     let mut list = || redis.run("CLIENT LIST").text();
     let listed = list();
     assert_eq!(listed.matches(" addr=198.51.100.7:0 laddr=0.0.0.0:0 ").count(), 2, "{listed}");
-    // The next client uses the same connection.
+    // The next client uses the same connection of the proxy.
     assert_eq!(set(default, "Forwarded: for=\"[2001:db8::1]:4711\"\r\n"), 200);
     let listed = list();
     assert!(listed.contains(" addr=[2001:db8::1]:0 laddr=0.0.0.0:0 "), "{listed}");

@@ -1,4 +1,5 @@
-//! Upstash's REST interface: arguments as they were written, and refusals that its clients parse.
+//! Upstash's REST interface: arguments reach the command unchanged, and errors have a form that
+//! Upstash's clients parse.
 
 use harness::{Connection, allow_open_files, until};
 
@@ -65,7 +66,7 @@ fn refusals_of_json_requests_are_json() {
     ] {
         check_error(&mut client, ["POST", target, headers, list], 401);
     }
-    // The others are in one line of text, as before.
+    // Other errors are a line of text.
     for (method, target, headers, body) in
         [("GET", "/GET/a", bearer, ""), ("POST", "/SET/a", bearer, "b"), ("POST", "/", "", list)]
     {
@@ -88,7 +89,7 @@ fn refusals_of_json_requests_are_json() {
             (413, Some("application/json"))
         );
     }
-    // Where the head does not tell, the body does.
+    // If the head does not show that a client is Upstash's, the body does.
     check_error(&mut client, ["POST", "/", "", r#"["CONFIG","GET","port"]"#], 403);
     for headers in ["", "Authorization: Bearer x\r\n", JSON] {
         let text = client.ask("POST", "/", headers, b"NOSUCH");
@@ -127,7 +128,7 @@ fn refusals_under_load_are_json() {
     })
     .expect("they are");
     drop(waiting);
-    // Lists with their replies may use 256 MiB.
+    // Lists of commands and their replies may use 256 MiB.
     let many = format!("[{}]", vec![r#"["PING"]"#; 1_000_000].join(","));
     check_error(&mut client, ["POST", "/pipeline", "", &many], 503);
 }

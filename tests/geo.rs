@@ -101,7 +101,7 @@ fn areas_are_searched() {
     ]);
 }
 
-/// Since 7.2 they have as few digits as identify the number.
+/// Since Redis 7.2, coordinates have only as many digits as identify the number.
 #[test]
 fn coordinates_are_short() {
     let server = Server::nagi();

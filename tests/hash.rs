@@ -146,7 +146,7 @@ fn the_encoding_follows_the_settings() {
     ]);
 }
 
-/// The names and values of `key`, as returned by a walk by cursor.
+/// Returns the fields and values of `key`, as returned by HSCAN.
 fn scanned(client: &mut harness::Connection, key: &str, options: &str) -> Vec<(String, String)> {
     let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
     loop {

@@ -1,7 +1,7 @@
-//! Fields of hashes that expire.
+//! Hash fields that expire.
 //!
-//! The Redis that tests compare with is too old for them, so the replies of Redis 8.0.6 are in
-//! `reference/field-expiry.txt`, with the events that it published. With `NAGI_REDIS_8_PORT`, the
+//! The Redis with which tests compare is too old for them, so the replies of Redis 8.0.6 and the
+//! events that it published are in `reference/field-expiry.txt`. If `NAGI_REDIS_8_PORT` names the
 //! port of such a server without data, the file is rewritten.
 
 use crate::persistence::Folder;
@@ -9,7 +9,7 @@ use harness::{Connection, Server, until};
 
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/reference/field-expiry.txt");
 
-/// A server's replies to requests, and the events that it publishes after each.
+/// Collects a server's replies to requests, and the events that it publishes after each request.
 struct Conversation {
     client: Connection,
     subscriber: Connection,
@@ -23,8 +23,8 @@ impl Conversation {
         Conversation { client, subscriber }
     }
 
-    /// A line in the form of the file: the request, `=>` and the reply, in which `|` replaces line
-    /// breaks, and events.
+    /// Returns a line in the format of the file: the request, `=>`, the reply with `|` in place of
+    /// line breaks, and the events.
     fn line(&mut self, request: &str) -> String {
         self.client.send(harness::encode_command(&harness::words(request)));
         let (_, reply) = self.client.reply_and_bytes();
@@ -73,7 +73,7 @@ fn expired_fields_are_gone_and_published() {
     let mut subscriber = server.connect_resp();
     client.check("CONFIG SET notify-keyspace-events Eh", "+OK\r\n");
     subscriber.run("PSUBSCRIBE __keyevent@0__:h*");
-    // A small hash, and one that is a tree.
+    // A small hash, and one that is stored as a tree.
     client.check("HSET small a 1 b 2", ":2\r\n");
     let pairs: String = (0..2000).map(|number| format!(" field:{number} value:{number}")).collect();
     client.check(&format!("HSET large{pairs}"), ":2000\r\n");
@@ -83,7 +83,7 @@ fn expired_fields_are_gone_and_published() {
     client.check("HPEXPIRE small 1 FIELDS 1 a", "*1\r\n:1\r\n");
     let names: String = (0..1000).map(|number| format!(" field:{number}")).collect();
     let replies = client.run(&format!("HPEXPIRE large 1 FIELDS 1000{names}"));
-    // The time may come while so many are executed.
+    // Some of the fields may expire while these requests are executed.
     assert!(replies.list().iter().all(|reply| [1, 2].contains(&reply.integer())));
     for (key, left) in [("small", 1), ("large", 1000)] {
         let gone =
@@ -119,7 +119,7 @@ fn expired_fields_that_must_stay_are_hidden() {
         client.run(&format!("HSET {key}"));
     }
     client.check("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
-    // Paused clients wait before they write, so the time comes by itself.
+    // Paused clients wait before they write, so the fields expire meanwhile.
     let server_time = |client: &mut Connection| {
         let time = client.run("TIME");
         time.list()[0].text().parse::<u64>().expect("seconds") * 1000
@@ -196,7 +196,7 @@ fn times_are_saved_in_a_file_of_version_12() {
         let info = client.run("INFO keyspace").text();
         assert!(info.contains("keys=3,expires=0,avg_ttl=0,subexpiry=2"), "{info}");
     }
-    // Payloads contain the times too.
+    // Payloads contain the expiry times, too.
     let payload = client.run("DUMP small");
     let harness::Reply::Bulk(payload) = payload else { panic!("{payload:?}") };
     let words: [&[u8]; 4] = [b"RESTORE", b"again", b"0", &payload];

@@ -1,22 +1,23 @@
-//! HOTKEYS: which keys cost the most time and bytes.
+//! HOTKEYS reports which keys cost the most time and bytes.
 
 use harness::{Connection, Random, Reply, Server, encode_command, until, words};
 use std::collections::BTreeMap;
 use std::thread;
 
-/// The reply to HOTKEYS GET, by the names of its fields.
+/// Returns the fields of the reply to HOTKEYS GET by name.
 fn told(client: &mut Connection) -> BTreeMap<String, Reply> {
     let reply = client.run("HOTKEYS GET");
     let [fields] = reply.list() else { panic!("not a list of one: {reply:?}") };
     fields.list().chunks(2).map(|pair| (pair[0].text(), pair[1].clone())).collect()
 }
 
-/// Keys and their costs, in the order of one of its lists.
+/// Returns the keys of a list in the reply and their costs, in the order of the list.
 fn costly(told: &BTreeMap<String, Reply>, name: &str) -> Vec<(String, i64)> {
     told[name].list().chunks(2).map(|pair| (pair[0].text(), pair[1].integer())).collect()
 }
 
-/// Counts the bytes that `talk` sends. Returns all of them, and those of each key.
+/// Counts the bytes that `talk` sends and receives, as reported by the server: in total, and by
+/// key.
 fn counted(server: &Server, talk: impl FnOnce(&mut Connection)) -> (i64, BTreeMap<String, i64>) {
     let mut client = server.connect_resp();
     client.check("HOTKEYS START METRICS 1 NET COUNT 64", "+OK\r\n");
@@ -27,7 +28,7 @@ fn counted(server: &Server, talk: impl FnOnce(&mut Connection)) -> (i64, BTreeMa
     (told["total-net-bytes"].integer(), costly(&told, "by-net-bytes").into_iter().collect())
 }
 
-/// The size of a request and its reply, in bytes.
+/// Returns the size of a request and its reply, in bytes.
 fn bytes(request: &[&str], reply: &str) -> i64 {
     (encode_command(request).len() + reply.len()) as i64
 }
@@ -45,7 +46,8 @@ fn the_hottest_keys_of_all_workers_are_found() {
     let mut random = Random::announced();
     let mut client = server.connect_resp();
     client.check(&format!("HOTKEYS START METRICS 2 CPU NET COUNT {COUNT}"), "+OK\r\n");
-    // Of four requests, two have the same key and one has another fixed one; all other keys differ.
+    // Of four requests, two have the same key, one has a second fixed key, and one has a key that
+    // occurs only once.
     let talk = |mut client: Connection, mut random: Random, number: u64| {
         let mut exact = BTreeMap::<String, i64>::new();
         for batch in 0..REQUESTS / 100 {
@@ -246,7 +248,7 @@ fn the_time_of_a_script_is_that_of_its_keys() {
 #[test]
 fn requests_that_take_more_than_one_slice_are_counted_once() {
     let server = Server::nagi();
-    // A request that waits for another client.
+    // A request that blocks until another client serves it.
     let (pop, reply) = (["BLPOP", "list", "0"], "*2\r\n$4\r\nlist\r\n$1\r\nx\r\n");
     let (all, keys) = counted(&server, |client| {
         let mut waiting = server.connect_resp();

@@ -53,7 +53,7 @@ fn strings_that_are_no_sketches() {
         ("PFDEBUG TODENSE dense", ":1\r\n"),
         ("APPEND dense hello", ":12309\r\n"),
         ("PFCOUNT dense", NOT_A_SKETCH),
-        // While an estimate is cached, what lies behind the header is not read.
+        // While the cached estimate is valid, the data after the header is not read.
         ("PFADD long a b c", ":1\r\n"),
         ("PFCOUNT long", ":3\r\n"),
         ("SETRANGE long 112630 x", ":112631\r\n"),
@@ -61,7 +61,7 @@ fn strings_that_are_no_sketches() {
     ]);
 }
 
-/// Both servers' replies to the same commands, which must be the same.
+/// Connections to both servers, whose replies to the same commands must be equal.
 struct Pair(Connection, Connection);
 
 impl Pair {
@@ -124,7 +124,7 @@ fn corrupted_bytes_are_answered_as_by_redis() {
         words.extend((0..count).map(|_| random.below(1_000_000).to_string()));
         pair.same(&words);
         let length = pair.0.run("STRLEN key").integer() as u64;
-        // The header and the first bytes matter most; lengths stay within 16384.
+        // The header and the first bytes are the most important ones; lengths stay within 16384.
         let at = random.below(length.min(16)).to_string();
         let byte = [random.below(256) as u8];
         pair.same(&[b"SETRANGE".as_slice(), b"key", at.as_bytes(), &byte]);

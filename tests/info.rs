@@ -1,10 +1,10 @@
-//! INFO compared with redis-server's: it has all of its fields, and correct numbers.
+//! INFO compared with redis-server's: it must have all of its fields, with correct numbers.
 
 use std::collections::BTreeSet;
 
 use harness::{Connection, Server};
 
-/// Fields of Redis that nagi does not have, and why.
+/// Fields of Redis that nagi does not have, with the reasons.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("atomicvar_api", "how Redis was compiled"),
     ("current_eviction_exceeded_time", "nothing counts the time over the limit"),
@@ -17,7 +17,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("total_eviction_exceeded_time", "nothing counts the time over the limit"),
 ];
 
-/// Section and field, both of which must be the same.
+/// Returns the pairs of section and field, which must be equal.
 fn fields(client: &mut Connection) -> BTreeSet<(String, String)> {
     let mut section = String::new();
     let mut fields = BTreeSet::new();
@@ -55,7 +55,7 @@ fn every_field_of_redis_is_there() {
     }
 }
 
-/// Fields that Redis 8.0.6 shows and 7.0 does not: section and name.
+/// Fields that Redis 8.0.6 has and 7.0 does not: section and name.
 const OF_REDIS_8: &[(&str, &str)] = &[
     ("Clients", "pubsub_clients"),
     ("Clients", "total_blocking_keys"),
@@ -77,7 +77,7 @@ const OF_REDIS_8: &[(&str, &str)] = &[
     ("Threads", "io_thread_1"),
 ];
 
-/// The same for fields that nagi does not have, and why.
+/// Fields of Redis 8.0.6 that nagi does not have, with the reasons.
 const NOT_OF_REDIS_8: &[(&str, &str)] = &[
     ("allocator_muzzy", "the allocator has no such pages"),
     ("db0_distrib_strings_sizes", "sizes would have to be counted at each change"),
@@ -141,7 +141,7 @@ fn figures_are_true() {
         client.run("INCR n");
     }
     client.run("APPEND");
-    // SET, DEL and three times INCR.
+    // SET, DEL and three INCRs are five changes.
     assert_eq!(number(&mut client, "persistence", "rdb_changes_since_last_save"), 5);
     let reads = number(&mut client, "stats", "total_reads_processed");
     assert!(reads >= 10, "{reads}");
@@ -163,7 +163,8 @@ fn figures_are_true() {
     assert!((90_000..=100_000).contains(&mean), "{keyspace}");
 }
 
-/// Unlike Redis, which averages what its expiry cycle sees.
+/// nagi's mean covers all keys that expire; Redis averages only the keys that its expiry cycle
+/// samples.
 #[test]
 fn the_mean_time_to_live_is_that_of_keys_that_expire() {
     let server = Server::nagi();
@@ -174,7 +175,7 @@ fn the_mean_time_to_live_is_that_of_keys_that_expire() {
         mean.split(',').next().unwrap_or_default().parse().expect("milliseconds")
     };
     let mut other = server.connect_resp();
-    // One in ten expires.
+    // Every tenth key expires.
     for key in 0..200 {
         other.check(
             &format!("SET {key} value{}", if key % 10 == 0 { " EX 100" } else { "" }),

@@ -209,7 +209,7 @@ fn the_idle_time_begins_again_with_each_use() {
     for server in [Server::nagi(), Server::redis()] {
         let mut client = server.connect_resp();
         client.check("SET key value", "+OK\r\n");
-        // Seconds are counted by a clock that may advance between the two requests.
+        // The clock for idle times counts seconds, and may advance between the two requests.
         until("an idle time of 0", || {
             client.check("GET key", "$5\r\nvalue\r\n");
             (client.run("OBJECT IDLETIME key").integer() == 0).then_some(())
@@ -218,7 +218,7 @@ fn the_idle_time_begins_again_with_each_use() {
     }
 }
 
-/// Since 8.0.
+/// This behaviour is that of Redis since 8.0.
 #[test]
 fn negative_and_empty_cursors_are_refused() {
     let server = Server::nagi();
@@ -253,7 +253,7 @@ fn wait_finds_no_replicas() {
         ("WAIT 0 x", "-ERR timeout is not an integer or out of range\r\n"),
         ("WAIT 0 -1", "-ERR timeout is negative\r\n"),
     ]);
-    // In Redis since 7.2.
+    // Redis has this since 7.2.
     let server = Server::nagi();
     server.connect_resp().check("WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n");
 }
@@ -262,7 +262,7 @@ fn wait_finds_no_replicas() {
 fn wait_takes_its_time_unless_it_is_ended() {
     for (server, is_nagi) in [(Server::nagi(), true), (Server::redis(), false)] {
         let (mut client, mut other) = (server.connect_resp(), server.connect_resp());
-        // The second is in Redis since 7.2.
+        // Redis has the second request since 7.2.
         let requests = [("WAIT 1", ":0\r\n"), ("WAITAOF 0 1", "*2\r\n:0\r\n:0\r\n")];
         for (request, reply) in &requests[..if is_nagi { 2 } else { 1 }] {
             let began = Instant::now();
@@ -281,7 +281,7 @@ fn wait_takes_its_time_unless_it_is_ended() {
                 other.check(&format!("CLIENT UNBLOCK {id} {reason}"), ":1\r\n");
                 client.expect(reply);
             }
-            // Within a transaction there is no waiting.
+            // Within a transaction, WAIT does not wait.
             client.check("MULTI", "+OK\r\n");
             client.check(&format!("{request} 0"), "+QUEUED\r\n");
             client.check("EXEC", format!("*1\r\n{reply}"));
@@ -389,7 +389,7 @@ fn nothing_expires_while_writes_are_paused() {
     assert_eq!(expired(&mut client), "expired_keys:1");
 }
 
-/// Without active expiry too.
+/// Expired keys must be removed on access even without active expiry.
 #[test]
 fn expired_keys_are_removed_when_they_are_looked_up() {
     let server = Server::nagi_with(&["--enable-debug-command", "local"]);

@@ -33,7 +33,7 @@ fn slow_events_are_recorded() {
     ];
     for server in servers {
         let mut client = server.connect_resp();
-        // On a busy machine anything may take some hundred milliseconds.
+        // On a busy machine, any request may take some hundred milliseconds.
         client.check("CONFIG SET latency-monitor-threshold 1000", "+OK\r\n");
         client.check("DEBUG SLEEP 0.01", "+OK\r\n");
         client.check("LATENCY LATEST", "*0\r\n");
@@ -59,7 +59,8 @@ fn a_sleeping_command_delays_no_other_client() {
     }
 }
 
-/// The commands in the reply to LATENCY HISTOGRAM, with the values of each.
+/// Returns the commands in the reply to LATENCY HISTOGRAM, with their number of calls and their
+/// values.
 fn histograms(client: &mut Connection, command: &str) -> Vec<(String, i64, Vec<i64>)> {
     let reply = client.run(command);
     let told = |pair: &[Reply]| {
@@ -91,7 +92,7 @@ fn histograms_tell_how_long_calls_took() {
                 buckets.chunks(2).map(|pair| (pair[0], pair[1])).unzip();
             assert!(bounds.is_sorted() && counts.is_sorted(), "{name}: {buckets:?}");
             assert_eq!(counts.last(), Some(calls), "{name}: {buckets:?}");
-            // Powers of two in nanoseconds, rounded to two digits.
+            // The bounds are powers of two in nanoseconds, rounded to two digits, in microseconds.
             let known = [1, 2, 4, 8, 16, 33, 66, 132, 264, 528, 1056, 2113, 4227, 8454, 16908];
             let longer = |bound: &i64| *bound > 16908;
             assert!(bounds.iter().all(|it| known.contains(it) || longer(it)), "{buckets:?}");

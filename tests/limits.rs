@@ -1,11 +1,11 @@
-//! The limits of clients, and what happens to clients that exceed them.
+//! The limits of clients, and the treatment of clients that exceed them.
 
 use std::process::Command;
 
 use crate::persistence::Folder;
 use harness::{Connection, Server, encode_command, nagi_binary, until};
 
-/// A number from INFO.
+/// Returns a number from INFO.
 fn info(client: &mut Connection, name: &str) -> i64 {
     let text = client.run("INFO").text();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -17,10 +17,10 @@ fn await_info(client: &mut Connection, name: &str, value: i64) {
     until(name, || (info(client, name) == value).then_some(())).expect("it is counted");
 }
 
-/// The length of a reply that is too large for any socket's buffer.
+/// The length of a reply that exceeds any socket's buffer, in bytes.
 const REPLY_BYTES: usize = 11 + 20_000_000 + 2;
 
-/// Stores a value that makes such a reply.
+/// Stores a value whose reply has that length.
 fn store_large(client: &mut Connection) {
     client.check(&format!("SET large {}", "v".repeat(20_000_000)), "+OK\r\n");
 }
@@ -86,8 +86,8 @@ fn without_a_limit_no_client_that_reads_late_is_closed() {
 #[test]
 fn administrators_get_in_when_all_places_are_taken() {
     let server = Server::nagi_with(&["--maxclients", "3"]);
-    // Each is answered before the next one connects: workers number connections that arrive at the
-    // same time.
+    // Each client is answered before the next one connects, because workers number connections that
+    // arrive at the same time in any order.
     let mut clients = [(); 3].map(|()| {
         let mut client = server.connect_resp();
         client.check("PING", "+PONG\r\n");
@@ -104,14 +104,14 @@ fn administrators_get_in_when_all_places_are_taken() {
     admin.check("RESET", "+RESET\r\n");
     let list = admin.run("CLIENT LIST").text();
     let ids = list.split([' ', '\n']).filter_map(|field| field.strip_prefix("id="));
-    // The administrator uses one of the places that become free.
+    // The administrator's connection takes one of the places that become free.
     for id in ids.take(2) {
         admin.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
     }
     assert_eq!(clients[0].rest(), b"");
     until("a place", || {
         let mut another = server.connect_resp();
-        // The server may have closed it before anything is sent.
+        // The server may have closed the connection before anything is sent.
         let _ = another.try_send("PING\r\nQUIT\r\n");
         another.rest().starts_with(b"+PONG\r\n").then_some(())
     })
@@ -137,7 +137,7 @@ fn a_full_server_answers_as_redis_does() {
         others.iter_mut().for_each(|client| client.check("PING", "+PONG\r\n"));
         until("the first connection to be gone", || {
             let mut another = server.connect_resp();
-            // The server may have closed it before anything is sent.
+            // The server may have closed the connection before anything is sent.
             let _ = another.try_send("PING\r\n");
             (another.rest() == b"-ERR max number of clients reached\r\n").then_some(())
         })
@@ -159,7 +159,7 @@ fn there_are_no_more_clients_than_descriptors() {
     clients.iter_mut().for_each(|client| client.check("PING", "+PONG\r\n"));
     for _ in 0..100 {
         let mut more = server.connect_resp();
-        // The server may have closed it before anything is sent.
+        // The server may have closed the connection before anything is sent.
         let _ = more.try_send("GET key\r\n");
         assert_eq!(more.rest(), b"-ERR max number of clients reached\r\n");
     }
@@ -173,7 +173,7 @@ fn there_are_no_more_clients_than_descriptors() {
     first.check("SAVE", "+OK\r\n");
 }
 
-/// The beginning of a request whose last bytes are never sent.
+/// Returns the beginning of a request whose last bytes are never sent.
 fn unfinished_set(bytes: usize) -> Vec<u8> {
     let mut request = format!("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n${}\r\n", bytes + 1).into_bytes();
     request.resize(request.len() + bytes, b'v');
@@ -207,7 +207,7 @@ fn those_with_the_most_memory_are_closed_first() {
             other.send("v\r\n");
             other.expect("+OK\r\n");
         }
-        // A client that uses more than all may use together is closed before it has sent
+        // A client that uses more than all clients may use together is closed before it has sent
         // everything.
         let mut largest = server.connect_resp();
         let _ = largest.try_send(unfinished_set(15_000_000));
@@ -230,7 +230,7 @@ fn those_with_the_most_memory_are_closed_first() {
     }
 }
 
-/// The memory for what is remembered about a client counts as the client's as well.
+/// The memory for names of a client, such as its watched keys, counts as the client's memory, too.
 #[test]
 fn clients_with_many_names_are_closed_for_their_memory() {
     const NAMES: usize = 3000;
@@ -268,7 +268,7 @@ fn clients_with_many_names_are_closed_for_their_memory() {
 fn the_log_says_which_limit_it_was() {
     let server = Server::nagi_with(&["--client-query-buffer-limit", "1mb", "--timeout", "1"]);
     let mut long = server.connect_resp();
-    // The server closes while this is being sent.
+    // The server closes the connection while this is being sent.
     let _ = long.try_send(unfinished_set(3_000_000));
     long.rest();
     let mut silent = server.connect_resp();
@@ -297,8 +297,8 @@ fn readers_share_the_memory_of_a_value() {
         reader.send(encode_command(&["GET", "large"]));
     }
     client.check("CONFIG SET maxmemory-clients 14mb", "+OK\r\n");
-    /// The readers in CLIENT LIST: the size of what they have not read, and the memory that each
-    /// uses.
+    /// Returns the readers in CLIENT LIST: the size of their unread replies, and the memory that
+    /// each reader uses.
     fn readers_of(client: &mut Connection) -> Vec<(u64, u64)> {
         let list = client.run("CLIENT LIST").text();
         let number = |line: &str, name| {
@@ -317,11 +317,11 @@ fn readers_share_the_memory_of_a_value() {
     }
     assert_eq!(info(&mut client, "evicted_clients"), 0, "a quarter of it is the keyspace's");
     client.check("SET large other", "+OK\r\n");
-    // The value stays as long as one reader is left.
+    // The old value stays in memory while at least one reader is left.
     await_info(&mut client, "evicted_clients", 3);
 }
 
-/// The size of what counts as data, in bytes.
+/// Returns the memory that counts as data, in bytes.
 fn data_bytes(client: &mut Connection) -> i64 {
     info(client, "used_memory_dataset")
 }
@@ -334,7 +334,7 @@ fn watched_or_tracked_keys_do_not_count_as_data() {
     let mut other = server.connect_resp();
     other.run("HELLO 3");
     other.check("CLIENT TRACKING ON NOLOOP", "+OK\r\n");
-    // Commands have statistics after they have been called.
+    // Each command is called once before, because its statistics are created by the first call.
     for command in ["WATCH a", "GET a", "UNWATCH", "DEL a"] {
         other.run(command);
     }
@@ -345,7 +345,7 @@ fn watched_or_tracked_keys_do_not_count_as_data() {
         other.run_words(&["GET", &name(key)]);
     }
     let during = data_bytes(&mut client) - before;
-    // They exist three times, and all of that is the client's memory.
+    // The names exist three times, and all of this is the client's memory.
     assert!(during < (KEYS * 400) as i64, "{during} bytes while they are watched");
     other.check("UNWATCH", "+OK\r\n");
     for key in 0..KEYS {

@@ -1,4 +1,5 @@
-//! A private link for a test: a veth pair between two network namespaces. It needs root and `ip`.
+//! A private link for a test: a veth pair between two network namespaces. It requires root and
+//! `ip`.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -9,17 +10,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use harness::{Server, nagi_binary, tool};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Of a block that is for tests and examples (RFC 5737), within these namespaces only.
+/// An address of a block that is reserved for documentation (RFC 5737), used within these
+/// namespaces only.
 pub(crate) const SERVER: &str = "192.0.2.1";
 
-/// Two namespaces and the link between them (`s0` to `c0`), which are removed on drop.
+/// Two namespaces and the link between them (`s0` to `c0`), removed on drop.
 pub(crate) struct Link {
     pub(crate) server: String,
     pub(crate) client: String,
 }
 
 impl Link {
-    /// Creates a link, or returns why that is not possible.
+    /// Creates a link. Returns the reason if that is not possible.
     pub(crate) fn new() -> Result<Self, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -56,7 +58,8 @@ impl Link {
         Ok(())
     }
 
-    /// Runs `work` at the server's end, on another thread, whose child processes are there as well.
+    /// Runs `work` on another thread at the server's end. Its child processes are at that end as
+    /// well.
     pub(crate) fn in_server<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         within(&self.server, work)
     }
@@ -90,7 +93,7 @@ fn within<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> T {
 impl Drop for Link {
     fn drop(&mut self) {
         for namespace in [&self.server, &self.client] {
-            // It may not exist.
+            // The namespace may not exist.
             let _ = tool("ip").args(["netns", "del", namespace]).stderr(Stdio::null()).status();
         }
     }

@@ -14,14 +14,14 @@ fn failed(name: &str, fault: &str) -> String {
     format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {fault}\r\n")
 }
 
-/// A port that is currently free.
+/// Returns a port that is currently free.
 fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("there are ports");
     listener.local_addr().expect("it has one").port()
 }
 
-/// Connects often enough for every worker to have accepted, and to each of the last parts of
-/// 127.0.0.0/8.
+/// Connects often enough for every worker to have accepted a connection, to each of the addresses
+/// 127.0.0.x in `hosts`.
 fn check_listens(port: u16, hosts: &[u8]) {
     for host in hosts {
         let address = SocketAddr::from(([127, 0, 0, *host], port));
@@ -116,7 +116,7 @@ fn memcached_has_its_own_port_and_addresses() {
     assert_eq!(client.run_words(&["CONFIG", "SET", "memcached-bind", &bind]).text(), "OK");
     speaks(1, second);
     speaks(2, first);
-    // Both at once: each takes the other's former port.
+    // Both ports change at once: each listener takes the former port of the other.
     let resp = server.resp().port();
     client.check(
         &format!("CONFIG SET port {second} memcached-port {resp} memcached-bind 127.0.0.1"),

@@ -1,5 +1,5 @@
-//! `nagi bench` shows correctly that a server stops for a second, and its verdicts are usable in
-//! scripts.
+//! `nagi bench` must show correctly that a server stops for a second, and its verdicts must be
+//! usable in scripts.
 
 use harness::{Server, nagi_binary, until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,11 +8,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
-/// Requests per second, and the duration.
+/// Requests per second, and the duration in seconds.
 const RATE: f64 = 5000.0;
 const SECONDS: f64 = 8.0;
 
-/// Starts a bench that prints a line each second, and its report with `--json -`.
+/// Starts a bench that prints a line each second, and its report because of `--json -`.
 fn start_bench(arguments: &[&str]) -> Child {
     Command::new(nagi_binary())
         .args(["bench", "--timeline", "--json", "-"])
@@ -24,7 +24,7 @@ fn start_bench(arguments: &[&str]) -> Child {
 }
 
 /// Calls `at` with the number of each second of a run when its line is printed: a clock that
-/// continues while a server stands still. Returns the report and the exit status.
+/// continues while a server is stopped. Returns the report and the exit status.
 fn followed(mut bench: Child, mut at: impl FnMut(u32)) -> (serde_json::Value, Option<i32>) {
     let progress = BufReader::new(bench.stderr.take().expect("piped")).lines();
     let mut seconds = 0;
@@ -40,13 +40,13 @@ fn followed(mut bench: Child, mut at: impl FnMut(u32)) -> (serde_json::Value, Op
     (serde_json::from_str(&json).unwrap_or_else(|_| panic!("{json}")), status.code())
 }
 
-/// Waits until `seconds` have passed since `start`: lines may be late, several of them at once.
+/// Waits until `seconds` have passed since `start`, because lines may be late or arrive together.
 fn pass(start: Instant, seconds: f64) {
     until("time to pass", || (start.elapsed().as_secs_f64() >= seconds).then_some(()))
         .unwrap_or_else(|problem| panic!("{problem}"));
 }
 
-/// Stops a process, and returns the time when none of its threads was running any more.
+/// Stops a process. Returns the time at which none of its threads was running any more.
 pub(crate) fn stop(process: u32) -> Instant {
     signal(process, Signal::STOP);
     until("every thread is stopped", || is_stopped(process).then_some(()))
@@ -59,8 +59,8 @@ fn signal(process: u32, signal: Signal) {
     kill_process(pid, signal).expect("it is there");
 }
 
-/// Runs for 8 s while the server stands still for a second; returns the report of bench, and for
-/// how long the server stood still at least, in seconds.
+/// Runs for 8 s, during which the server is stopped for a second. Returns the report of `nagi
+/// bench`, and the minimum time in seconds for which the server was stopped.
 fn stopped_for_a_second(
     server: &Server,
     port: u16,
@@ -87,7 +87,7 @@ fn stopped_for_a_second(
     (report, stood_still)
 }
 
-/// Whether no thread of the process runs.
+/// Whether no thread of the process is running.
 fn is_stopped(process: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{process}/task")).expect("it is there");
     threads.flatten().all(|thread| {
@@ -96,11 +96,11 @@ fn is_stopped(process: u32) -> bool {
     })
 }
 
-/// A request that is due while the server stands still waits for the end of that, so that of the
-/// requests due within `s` seconds of standing still, those of the first `s - t` wait for `t` or
-/// longer. A share `1 - q` of all requests is above the percentile `q`, which is thus at least
-/// `s - (1 - q) * 8 s`: whatever else the machine does makes it longer, never shorter. Timed from
-/// when they were sent, only one request of each connection would have waited.
+/// A request that comes due while the server is stopped waits until the stop ends. Of the requests
+/// due within a stop of `s` seconds, those of the first `s - t` seconds wait for at least `t`. A
+/// share `1 - q` of all requests lies above percentile `q`, which is therefore at least `s - (1 -
+/// q) * 8 s`; any other load of the machine makes it longer, never shorter. If requests were timed
+/// from when they were sent, only one request of each connection would show the wait.
 #[test]
 fn a_paced_load_shows_a_stall_in_every_request_that_it_delayed() {
     let memcached = Server::every_memcached(&[]).into_iter().chain([Server::nagi()]);
@@ -108,7 +108,7 @@ fn a_paced_load_shows_a_stall_in_every_request_that_it_delayed() {
     let memcached =
         memcached.map(|server| (server.memcached_address().port(), "memcached", server));
     let all = memcached.chain(redis.map(|server| (server.resp().port(), "resp", server)));
-    // At the same time: each of them stands still for a second of eight.
+    // The servers are tested at the same time: each is stopped for one second of eight.
     std::thread::scope(|scope| {
         for (port, protocol, server) in all {
             scope.spawn(move || {
@@ -127,11 +127,11 @@ fn check_stall(report: &serde_json::Value, stood_still: f64) {
     assert!(due.contains(&requests), "late, and never fewer: {report}");
     for (name, quantile) in [("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999), ("max", 1.0)] {
         let seconds = report["latency_us"][name].as_f64().expect("a number") / 1e6;
-        // Two requests that are due at the edges may have been answered early.
+        // Two requests that are due at the edges of the stop may have been answered early.
         let least = stood_still - (1.0 - quantile) * SECONDS - 2.0 / RATE;
         assert!(seconds >= least, "{name}: {seconds} < {least}: {report}");
     }
-    // Seven of eight requests were not due during the stop.
+    // Seven of eight requests did not come due during the stop.
     assert!(stood_still >= 1.0, "{stood_still}");
 }
 
@@ -147,8 +147,9 @@ fn a_closed_loop_hides_a_stall_and_says_that_it_is_one() {
     assert!(report["rate"].is_null() && report["loop"] == "closed", "{report}");
 }
 
-/// A generator that stands still is late with every request that is due meanwhile, also with those
-/// that wait for their connection after another, and reports that instead of a fault of the server.
+/// A load generator that is stopped is late with every request that comes due meanwhile, including
+/// those that wait for another request on their connection. It must report this instead of a fault
+/// of the server.
 #[test]
 fn a_stop_of_the_load_generator_is_not_attributed_to_the_server() {
     let server = Server::nagi();
@@ -169,7 +170,7 @@ fn a_stop_of_the_load_generator_is_not_attributed_to_the_server() {
     assert_eq!(status, Some(1), "nothing is said of the server, which status 3 would");
 }
 
-/// What is interrupted says nothing of the server, which status 3 would.
+/// An interrupted run says nothing about the server, so it must not end with status 3.
 #[test]
 fn an_interrupted_run_gives_no_verdict() {
     let server = Server::nagi();
@@ -196,7 +197,7 @@ fn an_interrupted_run_gives_no_verdict() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// Starts a server that answers everything, on a port that another one has used before.
+/// Starts a server that answers every request, on a port that another server has used before.
 fn responder_on(port: &str) -> Child {
     let mut command = Command::new(nagi_binary());
     command.args(["bench-responder", "--port", port]).spawn().expect("nagi starts")
@@ -229,8 +230,8 @@ fn a_server_that_is_killed_and_comes_back_is_asked_again() {
         if pace.is_empty() {
             assert!(last > 1000, "{report}");
         } else {
-            // Each request that is due is answered or an error; the loss of a connection is a
-            // separate error if it has no open request.
+            // Each request that came due is either answered or an error. The loss of a connection
+            // is a separate error if it had no open request.
             let due = number("requests") + number("errors");
             assert!((5000..=5051).contains(&due) && number("errors") >= 300, "{report}");
             assert!(last >= 990, "{report}");

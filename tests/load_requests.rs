@@ -1,5 +1,5 @@
-//! The requests of `nagi bench` besides those with numbered keys, seen by real servers; and how it
-//! ends if it cannot continue.
+//! The requests of `nagi bench` other than those with numbered keys, sent to real servers, and how
+//! `nagi bench` ends if it cannot continue.
 
 use harness::{Connection, Folder, Server, nagi_binary, size};
 use std::fs;
@@ -12,7 +12,7 @@ fn bench(arguments: &str) -> Output {
     Command::new(nagi_binary()).arg("bench").args(words).output().expect("nagi starts")
 }
 
-/// The report of a run that succeeds.
+/// Returns the report of a run, which must succeed.
 fn report(words: &[&str]) -> serde_json::Value {
     let mut command = Command::new(nagi_binary());
     let output = command.args(["bench", "--json", "-", "--quiet"]).args(words).output();
@@ -61,7 +61,7 @@ fn keys_of_a_file_are_asked_for_many_at_once() {
         client.run("FLUSHALL");
         let load = ["--key-file", &file, "--fill", "--requests", "1000", "--connections", "2"];
         let found = report(&[&[&*url, "--ratio", "1:0", "--multi-get", "7"][..], &load].concat());
-        // Each reply has a value for each of its keys, as often as the key was requested.
+        // Each reply contains the value of a key as often as the request names the key.
         assert_eq!((&found["hits"], &found["misses"]), (&7000.into(), &0.into()), "{found}");
         assert_eq!(integer(&mut client, "EXISTS first second:{tag} third"), 3);
         assert_eq!(integer(&mut client, "DBSIZE"), 3);
@@ -109,7 +109,7 @@ fn many_keys_at_once_are_asked_of_the_servers_that_have_them() {
         let ring = [&**one, two, three, "--multi-get", "20", "--keys", "300"];
         let load = ["--fill", "--requests", "1000", "--connections", "3", "--pipeline", "4"];
         let found = report(&[&ring[..], &load, &["--ratio", "1:0"]].concat());
-        // Only if each key was asked of its own server are all of them found.
+        // All keys are only found if each was requested from its own server.
         assert_eq!(found["requests"], 1000, "{found}");
         assert_eq!((&found["hits"], &found["misses"]), (&20_000.into(), &0.into()), "{found}");
         servers.iter().for_each(|server| drop(server.connect_resp().run("FLUSHALL")));
@@ -147,7 +147,7 @@ fn passwords_come_from_files_and_show_nowhere() {
     let error = String::from_utf8_lossy(&refused.stderr);
     assert!(error.contains("NOAUTH") && error.contains("--password-file"), "{error}");
     assert!(!error.contains("does the server speak") && error.lines().count() == 1, "{error}");
-    // Every user of a machine can see the arguments of all processes.
+    // Every user of a machine can see the arguments of all processes, so passwords must be hidden.
     let mut command = Command::new(nagi_binary());
     let url = format!("redis://:s3cret@{resp}");
     let mut running = command
@@ -170,13 +170,13 @@ fn values_of_all_sizes_come_back_whole() {
     let sizes = format!("value-bytes=1,31,1k,100k,1m,{largest}");
     let nagi = || Server::nagi_with(&["--memcached-item-limit", "1gb"]);
     let redis = Server::every_redis().into_iter().chain([nagi()]);
-    // The longest item that memcached can be configured for, and room for more than twice as much.
+    // memcached is configured for the longest items, and for more than twice as much memory.
     let memcached = Server::every_memcached(&["-I", "1024m", "-m", "4096"]);
     let memcached = memcached.into_iter().chain([nagi()]);
     let redis = redis.map(|server| (format!("redis://{}", server.resp()), server));
     let memcached =
         memcached.map(|server| (format!("memcached://{}", server.memcached_address()), server));
-    // One after another, since each takes some gigabytes.
+    // The servers are tested one after another, because each uses some gigabytes.
     for (url, _server) in redis.chain(memcached) {
         let found = report(&[
             &url,
@@ -192,7 +192,7 @@ fn values_of_all_sizes_come_back_whole() {
             "--verify",
             "--ratio",
             "1:1",
-            // Two of the four requests read.
+            // With this seed, two of the four requests are reads.
             "--seed",
             "5",
             "--reply-timeout-seconds",

@@ -1,5 +1,5 @@
-//! What clients see while the file is being loaded, and what happens to the file then. The file is
-//! a pipe, so that the test decides when how much of it is there.
+//! What clients see while a file is being loaded, and what happens to the file. The file is a pipe,
+//! so that the test decides when each part of it is available.
 
 use crate::persistence::{Folder, info};
 use harness::{Connection, Server, nagi_binary, until};
@@ -12,7 +12,7 @@ use std::process::Command;
 
 const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
 
-/// A file with `keys` of 200 bytes, as nagi saves them.
+/// Returns a file of `keys` keys with 200 bytes each, as nagi saves them.
 fn saved(test: &str, keys: usize) -> Vec<u8> {
     let folder = Folder::new(&format!("{test}-source"));
     let server = folder.nagi(&["--rdbcompression", "no"]);
@@ -26,8 +26,8 @@ fn saved(test: &str, keys: usize) -> Vec<u8> {
     fs::read(folder.0.join("dump.rdb")).expect("a file")
 }
 
-/// A server that loads what is written to the returned end of a pipe. Nothing is read before that
-/// end is open, and by then INFO shows that it loads.
+/// Starts a server that loads the bytes written to the returned end of a pipe. The server reads
+/// nothing before this end is open; by then INFO shows that it is loading.
 fn start_loading(folder: &Folder) -> (Server, File) {
     let path = folder.0.join("dump.rdb");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::from_raw_mode(0o600))

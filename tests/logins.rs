@@ -1,5 +1,5 @@
-//! The tools log in to servers that speak memcached's protocol, as to Redis: with a password in the
-//! URL, in a file or in the environment, which no output contains.
+//! The tools log in to servers that speak memcached's protocols in the same way as to Redis: with a
+//! password in the URL, in a file or in the environment. No output may contain it.
 
 use std::process::{Command, Output};
 
@@ -7,7 +7,7 @@ use harness::{Folder, Server, nagi_binary};
 
 const SECRET: &str = "s3cret";
 
-/// What each tool does with one server, quickly.
+/// A quick use of each tool with one server.
 const TOOLS: [&str; 5] = [
     "top --once --interval 0.1",
     "bench --requests 200 --keys 10 --fill --quiet",
@@ -16,7 +16,7 @@ const TOOLS: [&str; 5] = [
     "doctor --seconds 1 --probe-writes",
 ];
 
-/// Runs a tool on a server.
+/// Runs a tool with a server.
 fn run(line: &str, url: &str, environment: Option<&str>) -> Output {
     let mut command = Command::new(nagi_binary());
     command.args(line.split(' ')).arg(url).env_remove("REDISCLI_AUTH");
@@ -31,7 +31,8 @@ fn text(output: &Output) -> String {
     String::from_utf8(both).expect("text")
 }
 
-/// `nagi doctor` fails only if it could not observe a server: its other status is a finding.
+/// `nagi doctor` fails only with the status for a server that it could not observe; its other
+/// status means a finding.
 fn has_worked(line: &str, output: &Output) -> bool {
     output.status.code() == Some(0) || line.starts_with("doctor") && output.status.code() == Some(1)
 }

@@ -1,9 +1,9 @@
-//! Keys of megabytes: they are stored elsewhere than short ones, and behave the same.
+//! Keys of megabytes: they are stored in a different way from short ones, and must behave the same.
 
 use harness::{Server, tool};
 use std::process::Command;
 
-/// A long key of which only the last byte differs from that of other keys.
+/// Returns a long key that differs from other keys only in its last byte.
 fn key(len: usize, last: u8) -> Vec<u8> {
     let mut key: Vec<u8> = (0..len).map(|at| b'a' + (at * at % 23) as u8).collect();
     key.push(last);
@@ -12,7 +12,7 @@ fn key(len: usize, last: u8) -> Vec<u8> {
 
 #[test]
 fn long_keys_behave_like_short_ones() {
-    // At the lengths where the storage of keys changes, at the length of chunks, and far beyond.
+    // The lengths at which the storage of keys changes, the length of chunks, and much longer keys.
     for len in [2047, 2048, 65_511, 65_512, 200_000, 5_000_000] {
         let [a, b, c] = [b'a', b'b', b'c'].map(|last| key(len, last));
         let (start, pattern) = (&a[..len], [&a[..300], b"*[ab]"].concat());

@@ -1,9 +1,9 @@
-//! Arguments that are too long to be copied at once: the results are the same as with short ones,
-//! and no other client is delayed.
+//! Arguments that are too long to be copied at once. The results must be the same as with short
+//! arguments, and no other client may be delayed.
 
 use harness::{Connection, Reply, Server, encode_command};
 
-/// Bytes, each of which differs from its neighbours.
+/// Returns bytes each of which differs from its neighbours.
 fn numbered(len: usize) -> Vec<u8> {
     (0..len as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
@@ -60,7 +60,8 @@ fn long_values_give_the_results_of_short_ones_in_memcached_too() {
     assert!(resp.run("GET none") == Reply::Bulk(block.clone().into()));
 }
 
-/// The longest time that a connection has held its worker since the last call.
+/// Returns the longest time, in microseconds, for which a connection has held its worker since the
+/// last call.
 fn longest_slice_us(client: &mut Connection) -> u64 {
     let text = client.run("INFO stats").text();
     let value = text.lines().find_map(|line| line.strip_prefix("longest_slice_usec:"));
@@ -82,7 +83,7 @@ fn long_values_delay_no_other_client() {
             drop(client.reply());
             longest_slice_us(&mut client)
         });
-        // The machine may interrupt a slice, but not all of them.
+        // The machine may interrupt a slice, but not in every attempt.
         let short = slices.any(|longest_us| longest_us < 30_000);
         assert!(short, "{} holds its worker for long", request[4..20].escape_ascii());
     }

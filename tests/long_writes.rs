@@ -1,17 +1,17 @@
-//! Writes that take several slices with few keys: they complete however busy these keys are, and a
-//! request for one of them meanwhile sees the complete write or nothing of it.
+//! Writes with few keys that take several slices. They must complete however busy these keys are,
+//! and a request for one of the keys meanwhile must see the complete write or none of it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use harness::{Connection, Reply, Server, encode_command};
 
-/// A server with two workers.
+/// Starts a server with two workers.
 fn server() -> Server {
     Server::nagi_with(&["--workers", "2"])
 }
 
-/// A string that takes many slices to work on.
+/// Stores a string that takes many slices to process.
 fn store_long(client: &mut Connection, key: &str, bytes: usize) {
     client.check(&format!("SETRANGE {key} 0 {}", "\x55".repeat(bytes)), format!(":{bytes}\r\n"));
 }
@@ -46,7 +46,7 @@ fn a_write_to_keys_that_change_all_the_time_comes_to_an_end() {
             });
         }
         for request in [&pfadd, &bitfield, &encode_command(&["BITOP", "XOR", "c", "a", "b"])] {
-            // The other clients continue until each of these has its reply.
+            // The other clients continue until each of these requests has its reply.
             client.send(request);
             drop(client.reply());
         }
@@ -108,7 +108,7 @@ fn bits_are_combined_as_of_one_moment() {
                 }
             }
         });
-        // All of them, and few of them: with a claim and without one.
+        // With all operands the command takes a claim, with few it does not.
         for operands in [&names[..], &names[KEYS - 2..]].into_iter().cycle().take(100) {
             let words: Vec<String> = ["BITOP", "XOR", "result"].map(str::to_owned).into();
             client.send(encode_command(&[&words, operands].concat()));
@@ -124,7 +124,7 @@ fn numbers_with_decimals_lose_no_addition() {
     const ROUNDS: i64 = 400;
     let server = server();
     thread::scope(|scope| {
-        // With the exponent, the slower code is used.
+        // An amount with an exponent takes the slower code.
         for amount in ["0.5", "5e-1", "5e-1"] {
             let server = &server;
             scope.spawn(move || {

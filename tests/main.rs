@@ -1,8 +1,8 @@
-//! Tests of nagi from outside: through its sockets, with its clients, as a process.
+//! Tests nagi from outside: through its sockets, with its clients, and as a process.
 //!
-//! There is one file for each command family. Start with `harness::Server::nagi()`; the harness's
-//! page (tests/harness/lib.rs) shows how a test is written. Run them with `cargo test -p nagi-tests
-//! NAME`.
+//! There is one file for each command family. A test starts with `harness::Server::nagi()`; the
+//! documentation of the harness (tests/harness/lib.rs) shows how to write one. Run them with `cargo
+//! test -p nagi-tests NAME`.
 
 mod acl;
 mod administration;

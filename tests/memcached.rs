@@ -140,7 +140,7 @@ fn a_flush_may_come_later() {
     harness::until("the flush", empty).expect("the cache is empty");
 }
 
-/// An empty nagi, and the newest memcached that is installed here.
+/// Starts an empty nagi, and the newest memcached that is installed.
 fn newest() -> impl Iterator<Item = (&'static str, Server)> {
     let newest = crate::differential::newest_memcached();
     if newest.is_none() {
@@ -151,7 +151,8 @@ fn newest() -> impl Iterator<Item = (&'static str, Server)> {
         .filter_map(|(name, server)| Some((name, server?)))
 }
 
-/// Storage commands keep the low 32 bits of a time; with all others it must fit into them.
+/// Storage commands keep the lower 32 bits of a time. In all other commands, the time must fit into
+/// 32 bits.
 #[test]
 fn times_at_the_ends_of_their_range() {
     let stored = [
@@ -217,7 +218,7 @@ fn times_at_the_ends_of_their_range() {
     }
 }
 
-/// A line without an end may be up to 2 KB long, and longer if it names many keys.
+/// A line without a line break may be up to 2 KB long; it may be longer if it names many keys.
 #[test]
 fn a_line_without_an_end_closes_the_connection() {
     let verbs = [("a", true), ("gat 0", true), ("GET", true), ("get", false), ("  gets", false)];

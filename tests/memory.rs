@@ -3,12 +3,12 @@
 use harness::{Connection, Reply, Server, as_redis, encode_command, nagi_binary, until};
 use std::process::Command;
 
-/// A number from INFO.
+/// Returns a number from INFO.
 fn info(client: &mut Connection, name: &str) -> u64 {
     info_of(client, "default", name)
 }
 
-/// A number from some sections of INFO: with fewer of them, the reply is shorter.
+/// Returns a number from some sections of INFO. With fewer sections, the reply is shorter.
 fn info_of(client: &mut Connection, sections: &str, name: &str) -> u64 {
     let text = client.run(&format!("INFO {sections}")).text();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -22,7 +22,7 @@ fn settle(client: &mut Connection) {
     until("rounds of housekeeping", || (up_s() >= end_s).then_some(())).unwrap();
 }
 
-/// MSET of `count` keys from number `first` on.
+/// Returns an MSET of `count` keys, numbered from `first`.
 fn mset(first: usize, count: usize) -> Vec<u8> {
     let mut words = vec![b"MSET".to_vec()];
     for key in first..first + count {
@@ -66,7 +66,7 @@ fn large_values_into_many_small_ones_do_not_outrun_the_evictor() {
         client.send(encode_command(&["SET", &format!("large:{round}"), &block]));
         client.expect("+OK\r\n");
         memcached.check_raw(format!("set m:{round} 0 0 1000000\r\n{block}\r\n"), "STORED\r\n");
-        // A request after it waits until there is room again.
+        // A later request waits until there is room again.
         let used = info(&mut client, "used_memory");
         assert!(used < LIMIT * 115 / 100, "{used} in round {round}");
     }
@@ -84,7 +84,7 @@ fn a_limit_just_above_the_memory_of_an_empty_server_refuses_nothing() {
     for key in 0..10_000 {
         client.check(&format!("SET key:{key} x"), "+OK\r\n");
     }
-    // The last write may have started a new page of entries.
+    // The last write may have begun a new page of entries.
     assert!(info(&mut client, "used_memory_dataset") <= limit + 4096);
     assert!(info(&mut client, "evicted_keys") > 0);
     assert!(client.run("DBSIZE").integer() > 10, "and it keeps what fits");
@@ -99,20 +99,20 @@ fn two_small_keys_have_room_in_ten_kilobytes() {
     settle(&mut client);
     let limit = info(&mut client, "used_memory") + 10 * 1024;
     client.check(&format!("CONFIG SET maxmemory {limit}"), "+OK\r\n");
-    // The first requests of this command, for which statistics are created.
+    // The first request of a command creates its statistics.
     client.check("SET first 1", "+OK\r\n");
     client.check("SET second 2", "+OK\r\n");
     client.check("DBSIZE", ":4098\r\n");
     assert_eq!(info(&mut client, "evicted_keys"), 0);
 }
 
-/// A server with small keys and little room below its limit, and a client of it. If there is no
-/// room, a write makes some. With one worker, the memory is not checked in the middle of a request.
+/// Starts a server with small keys and little room below its memory limit. If there is no room, a
+/// write makes some. With one worker, the memory is not checked in the middle of a request.
 fn nearly_full() -> (Server, Connection) {
     nearly_full_with(&[])
 }
 
-/// The same with more options.
+/// Like `nearly_full`, with additional options.
 fn nearly_full_with(more: &[&str]) -> (Server, Connection) {
     let options = &["--enable-debug-command", "yes", "--workers", "1"];
     let server = Server::nagi_with(&[options, more].concat());
@@ -138,7 +138,7 @@ fn long_replies_evict_nothing() {
     for request in ["COMMAND DOCS", "COMMAND", "INFO everything", "CONFIG GET *", "KEYS *"] {
         client.run(request);
         check_whole(&mut client, request);
-        // The same in one batch.
+        // Sends the same request again, in one batch with a write.
         let words: Vec<&str> = request.split(' ').collect();
         client.send([encode_command(&words), encode_command(&["SET", "written", "1"])].concat());
         (0..2).for_each(|_| drop(client.reply()));
@@ -183,7 +183,7 @@ fn pages_evict_nothing() {
     let (server, mut client) = nearly_full_with(&["--http-port", "any"]);
     let address = server.http();
     for path in ["/metrics", "/server-status", "/server-status?json", "/server-status?auto"] {
-        // All of them are open before the first request.
+        // All connections are open before the first request.
         let mut readers: Vec<_> = (0..20).map(|_| Connection::open(address)).collect();
         for reader in &mut readers {
             reader.send(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n"));
@@ -252,7 +252,7 @@ fn a_value_for_which_there_is_no_room_is_refused() {
         set(server, "key", 40, "+OK\r\n");
         set(server, "key", 150, refused);
     }
-    // Redis may count twice what it receives, and may count for a while what it has received.
+    // Redis may count the received data twice, and may count it for a while after the request.
     nagi.connect_resp().check("DEL key", ":1\r\n");
     set(&nagi, "key", 60, "+OK\r\n");
     set(&nagi, "key", 60, refused);
@@ -335,7 +335,7 @@ fn times_to_live_at_the_extremes_of_64_bits() {
     ]);
 }
 
-/// Sets the limit of data.
+/// Sets the memory limit.
 fn limit(client: &mut Connection, bytes: u64) {
     client.check(&format!("CONFIG SET maxmemory {bytes} maxmemory-policy allkeys-lru"), "+OK\r\n");
 }
@@ -348,7 +348,7 @@ fn incoming_requests_evict_nothing() {
     client.send(mset(0, 150_000));
     client.expect("+OK\r\n");
     client.check("DBSIZE", ":150000\r\n");
-    // The beginnings of requests: one with a long argument, and one with very many short ones.
+    // Beginnings of requests: one with a long argument, and one with very many short arguments.
     let mut one = server.connect_resp();
     one.send(format!("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$60000000\r\n{}", "v".repeat(39_000_000)));
     let mut many = server.connect_resp();
@@ -380,7 +380,7 @@ fn outgoing_replies_evict_nothing() {
     let kept = |client: &mut Connection| info(client, "mem_clients_normal");
     let full = until("replies to pile up", || (kept(&mut client) > 25_000_000).then_some(()));
     full.unwrap();
-    // Now only the reader references the old values.
+    // From now on, only the reader references the old values.
     client.check(&format!("SET long {}", "m".repeat(15_000_000)), "+OK\r\n");
     until("the old value too", || (kept(&mut client) > 40_000_000).then_some(())).unwrap();
     client.check("SET another value", "+OK\r\n");
@@ -421,7 +421,7 @@ fn memory_of_large_values_goes_back_when_they_are_deleted() {
     }
     assert!(server.resident_bytes() > before + 110_000_000);
     clients[0].check("DEL first second", ":2\r\n");
-    // Without further requests.
+    // The memory must be freed without further requests.
     let gone =
         until("the memory to go", || (server.resident_bytes() < before + 40_000_000).then_some(()));
     assert!(gone.is_ok(), "{} bytes more than {before} are left", server.resident_bytes() - before);
@@ -479,15 +479,15 @@ fn a_long_key_that_is_only_looked_up_evicts_nothing() {
     client.check("SET small value", "+OK\r\n");
     assert_eq!(info(&mut client, "evicted_keys"), 0);
     client.check("DBSIZE", ":100001\r\n");
-    // A long key that is stored does evict others.
+    // A long key that is stored evicts others.
     client.send(encode_command(&[b"SET", &key[..], b"value"]));
     client.expect("+OK\r\n");
     client.check("SET small value", "+OK\r\n");
     assert!(info(&mut client, "evicted_keys") > 0);
 }
 
-/// The notes about a request until its reply has been sent are not data either; otherwise clients
-/// that do not read would evict keys.
+/// The bookkeeping for a request until its reply has been sent is not data. Otherwise, clients that
+/// do not read would evict keys.
 #[test]
 fn requests_whose_replies_are_not_read_are_no_data() {
     const REQUESTS: usize = 600;
@@ -512,14 +512,14 @@ fn requests_whose_replies_are_not_read_are_no_data() {
     drop(slow_readers);
 }
 
-/// A nagi in place of memcached, with these flags.
+/// Starts nagi as a replacement of memcached, with these flags.
 fn in_place_of_memcached(flags: &[&str]) -> Server {
     let mut command = Command::new(nagi_binary());
     command.arg("memcached").args(flags);
     Server::start_memcached(command).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// A number from memcached's `stats`.
+/// Returns a number from memcached's `stats`.
 fn stat(client: &mut Connection, name: &str) -> u64 {
     client.send("stats\r\n");
     let mut found = None;
@@ -558,7 +558,7 @@ fn any_limit_from_a_megabyte_on_holds_data_and_evicts_whatever_the_number_of_wor
         let (used, held) = (stat(&mut client, "bytes"), stat(&mut client, "curr_items"));
         let what = format!("-m {megabytes} -t {threads}: {held} of {count} in {used} bytes");
         assert!(held * len > limit / 2 && used < limit + limit / 16, "{what}");
-        // Housekeeping may evict between two looks.
+        // Housekeeping may evict between two reads of the statistics.
         let all_counted = until("counts of the same moment", || {
             let held = stat(&mut client, "curr_items");
             (stat(&mut client, "evictions") == count - held).then_some(())
@@ -600,7 +600,7 @@ fn memory_of_workers_and_connections_is_overhead_and_not_limited() {
     assert!(keys > 150_000, "{keys} of 200,000 keys of 150 bytes and a little");
 }
 
-/// A figure in the reply to MEMORY STATS.
+/// Returns a figure from the reply to MEMORY STATS.
 fn figure(report: &Reply, name: &str) -> f64 {
     let report = report.list();
     let at = report.iter().position(|it| matches!(it, Reply::Bulk(it) if it == name.as_bytes()));
@@ -610,7 +610,7 @@ fn figure(report: &Reply, name: &str) -> f64 {
     }
 }
 
-/// The mean that MEMORY USAGE reports for all keys, rounded down.
+/// Returns the mean of MEMORY USAGE over all keys, rounded down.
 fn mean_usage(client: &mut Connection) -> f64 {
     let keys = client.run("KEYS *");
     let usages = keys.list().iter().map(|key| {
@@ -620,8 +620,8 @@ fn mean_usage(client: &mut Connection) -> f64 {
     (usages.sum::<f64>() / keys.list().len() as f64).floor()
 }
 
-/// What the process takes for the first key of all is no data, or a key of two bytes would appear
-/// to take kilobytes.
+/// Memory that the process allocates for the very first key is not data. Otherwise, a key of two
+/// bytes would seem to take kilobytes.
 #[test]
 fn one_small_key_takes_few_bytes() {
     let server = Server::nagi_with(&["--workers", "2"]);
@@ -636,7 +636,7 @@ fn one_small_key_takes_few_bytes() {
         assert_eq!(per_key, mean_usage(&mut client));
         assert!(dataset < 6000.0, "{dataset} after {request}");
     }
-    // Many are not measured one by one.
+    // If there are many keys, they are not measured one by one.
     client.send(mset(0, 2000));
     client.expect("+OK\r\n");
     let report = client.run("MEMORY STATS");

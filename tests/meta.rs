@@ -1,11 +1,11 @@
 //! memcached's meta commands.
 //!
-//! Requests that memcached 1.6.18 answers like 1.6.45 are compared with the memcached that setup
-//! installs; the others with the newest one, if there is one.
+//! Requests to which memcached 1.6.18 and 1.6.45 reply in the same way are compared with the
+//! memcached that setup installs; the others are compared with the newest one, if it is installed.
 
 use harness::{Connection, Server, as_memcached};
 
-/// Sends requests to an empty nagi and to the newest memcached that is installed here.
+/// Sends requests to an empty nagi, and to the newest memcached that is installed.
 fn as_newest_memcached(conversation: &[(&str, &str)]) {
     for server in [Some(Server::nagi()), crate::differential::newest_memcached()] {
         let Some(server) = server else {
@@ -19,7 +19,7 @@ fn as_newest_memcached(conversation: &[(&str, &str)]) {
     }
 }
 
-/// The number after the letter `c` in the next line.
+/// Returns the number after the letter `c` in the next line.
 fn version_in_line(client: &mut Connection) -> u64 {
     let line = client.line();
     let number = line.split(' ').find_map(|word| word.strip_prefix('c')?.parse().ok());

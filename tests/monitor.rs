@@ -3,7 +3,7 @@
 use crate::binary::{encode, receive};
 use harness::{Connection, Server};
 
-/// The words of the next request that a monitor receives.
+/// Returns the words of the next request that a monitor receives.
 fn shown(monitor: &mut Connection) -> String {
     let line = monitor.line();
     let (head, words) = line.split_once("] ").unwrap_or_else(|| panic!("{line}"));

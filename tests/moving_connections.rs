@@ -1,23 +1,23 @@
-//! Connections that move from worker to worker, here after every request: clients notice nothing.
+//! Connections that move to another worker, here after every request. Clients must not notice it.
 
 use harness::{Connection, Random, Server, encode_command, until};
 use std::thread;
 
-/// A server whose connections move after every request.
+/// Starts a server whose connections move after every request.
 fn restless() -> Server {
     let server = Server::nagi_with(&["--workers", "3", "--enable-debug-command", "yes"]);
     server.connect_resp().check("DEBUG RELOCATE 1", "+OK\r\n");
     server
 }
 
-/// How many times connections have moved.
+/// Returns the number of times that connections have moved.
 fn moves(server: &Server) -> u64 {
     let info = server.connect_resp().run("INFO stats").text();
     let line = info.lines().find_map(|line| line.strip_prefix("relocated_connections:"));
     line.expect("it is a field").parse().expect("a number")
 }
 
-/// A field of CLIENT INFO.
+/// Returns a field of CLIENT INFO.
 fn own(client: &mut Connection, field: &str) -> String {
     let info = client.run("CLIENT INFO").text();
     let words = info.split_whitespace().find_map(|word| word.strip_prefix(field));
@@ -142,7 +142,7 @@ fn a_client_that_is_killed_while_it_moves_is_closed() {
         let id = client.run("CLIENT ID").integer();
         client.send(encode_command(&["PING"]).repeat(50));
         killer.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
-        // Some replies, and then the end of the connection.
+        // The rest contains some replies and then the end of the connection.
         client.rest();
     }
     let gone = || {

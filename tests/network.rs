@@ -1,4 +1,4 @@
-//! Slow, broken and misbehaving clients: they delay no other client.
+//! Slow, broken and misbehaving clients must not delay other clients.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use harness::{Connection, Server, allow_open_files, encode_command, nagi_binary, until};
 use rustix::net::sockopt;
 
-/// A connection that may misbehave.
+/// Opens a connection that may misbehave.
 fn connect(server: &Server) -> TcpStream {
     TcpStream::connect(server.resp()).expect("the server listens")
 }
@@ -20,14 +20,14 @@ fn reset(stream: TcpStream) {
     drop(stream);
 }
 
-/// Checks that other clients are served: old connections and new ones, of both protocols.
+/// Checks that other clients are served on old and new connections, in both protocols.
 fn check_other_clients(server: &Server, witness: &mut Connection) {
     witness.check("PING", "+PONG\r\n");
     server.connect_resp().check("PING", "+PONG\r\n");
     server.connect_memcached().check_raw("mn\r\n", "MN\r\n");
 }
 
-/// A number from INFO.
+/// Returns a number from INFO.
 fn info(client: &mut Connection, name: &str) -> i64 {
     let text = client.run("INFO").text();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -43,13 +43,14 @@ fn resets_at_any_point_end_only_their_own_connection() {
     let set = encode_command(&["SET", "other", &value]);
     let get = encode_command(&["GET", "large"]);
     for round in 0..20 {
-        // In the middle of a request, of its length, and of its value.
+        // The connection breaks in the middle of a request's name, length and value.
         for part in [3, 20, 40, 100_000 + round * 1000, 1_900_000] {
             let mut stream = connect(&server);
             stream.write_all(&set[..part]).expect("the server reads");
             reset(stream);
         }
-        // In the middle of a reply, and before any of it has been read.
+        // The connection breaks in the middle of a reply, and before any of the reply has been
+        // read.
         for part in [0, 5, 100_000] {
             let mut stream = connect(&server);
             stream.write_all(&get).expect("the server reads");
@@ -93,7 +94,7 @@ fn a_hundred_thousand_commands_and_then_a_reset() {
     check_other_clients(&server, &mut witness);
     let alone = || (info(&mut witness, "connected_clients") == 1).then_some(());
     until("it to be gone", alone).expect("nothing is left of it");
-    // How many arrived before the reset depends on the network.
+    // The number of requests that arrived before the reset depends on the network.
     let count: usize = match witness.run("GET n") {
         harness::Reply::Null => 0,
         reply => reply.text().parse().expect("a number"),
@@ -142,7 +143,7 @@ fn a_thousand_slow_readers_delay_no_other_client() {
     let reply = format!("${}\r\n{value}\r\n", value.len());
     let mut readers: Vec<Connection> = (0..1000).map(|_| server.connect_resp()).collect();
     for (number, reader) in readers.iter_mut().enumerate() {
-        // More than the buffer of a socket.
+        // The replies exceed the buffer of a socket.
         reader.send(encode_command(&["GET", "large"]).repeat(20));
         if number % 100 == 0 {
             check_other_clients(&server, &mut witness);
@@ -169,7 +170,7 @@ fn bytes_that_come_one_by_one_make_whole_requests() {
     let set = encode_command(&["SET", "key", "value"]);
     let text = b"set key2 0 0 5\r\nvalue\r\n";
     for at in 0..set.len().max(text.len()) {
-        // Other clients are served between any two bytes.
+        // Between any two bytes of the request, other clients are served.
         if let Some(byte) = set.get(at) {
             slow.send([*byte]);
         }
@@ -214,7 +215,7 @@ fn a_flooding_client_lets_other_clients_through() {
 #[test]
 fn without_descriptors_accepting_pauses_and_continues() {
     let mut command = Command::new("bash");
-    // It inherits more descriptors than it expects.
+    // The server inherits more open file descriptors than it expects.
     let script = format!(
         "ulimit -n 130; for _ in {{1..80}}; do exec {{fd}}</dev/null; done; exec '{}' serve \"$@\"",
         nagi_binary().display()
@@ -228,7 +229,7 @@ fn without_descriptors_accepting_pauses_and_continues() {
     waiting.iter_mut().for_each(|client| client.send("PING\r\n"));
     let said = "cannot accept connections";
     until("the log", || server.log().contains(said).then_some(())).expect("it says why");
-    // Through many pauses of 100 ms.
+    // The server waits for free descriptors through many pauses of 100 ms.
     let mut served = 0;
     while began.elapsed() < Duration::from_secs(3) {
         clients.iter_mut().for_each(|client| client.check("PING", "+PONG\r\n"));
@@ -237,7 +238,7 @@ fn without_descriptors_accepting_pauses_and_continues() {
     assert!(served >= 100, "{served}");
     let (lines, seconds) = (server.log().matches(said).count() as u64, began.elapsed().as_secs());
     assert!(lines <= seconds + 2, "{lines} lines in {seconds} s:\n{}", server.log());
-    // When clients disconnect, new ones take their places.
+    // When clients disconnect, new ones are accepted in their place.
     for mut client in waiting {
         client.expect("+PONG\r\n");
     }

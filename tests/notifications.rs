@@ -1,9 +1,9 @@
-//! Keyspace notifications: what happens to keys, as messages.
+//! Keyspace notifications: changes of keys are published as messages.
 
 use harness::{Connection, Random, Reply, Server, encode_command, until};
 use std::thread;
 
-/// Commands of every family, in an order in which each one has the keys that it needs.
+/// Commands of every family, in an order in which each command finds the keys that it needs.
 const COMMANDS: &[&str] = &[
     // Strings.
     "SET a 1",
@@ -296,7 +296,7 @@ const COMMANDS: &[&str] = &[
     "FLUSHALL",
 ];
 
-/// The channel of marks; a mark shows that all earlier events have been received.
+/// The channel of marks. When a mark arrives, all earlier events have arrived.
 const MARK: &str = "__key:mark";
 
 /// Receives all events of a server.
@@ -306,7 +306,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Makes the server publish events of these classes.
+    /// Makes the server publish events of these classes, and subscribes to them.
     fn of(server: &Server, classes: &str) -> Self {
         let mut publisher = server.connect_resp();
         publisher.check(&format!("CONFIG SET notify-keyspace-events \"{classes}\""), "+OK\r\n");
@@ -315,14 +315,14 @@ impl Listener {
         Listener { subscriber, publisher }
     }
 
-    /// The next message, as its channel and its text.
+    /// Returns the next message: its channel and its text.
     fn next(&mut self) -> (String, String) {
         let message = self.subscriber.reply();
         let [.., channel, word] = message.list() else { panic!("{message:?}") };
         (channel.text(), word.text())
     }
 
-    /// The events so far, with `__keyspace@` and `__keyevent@` shortened to `k` and `e`.
+    /// Returns the events so far, with `__keyspace@` and `__keyevent@` shortened to `k` and `e`.
     fn take(&mut self) -> String {
         self.publisher.run(&format!("PUBLISH {MARK} mark"));
         let mut words = Vec::new();
@@ -353,7 +353,7 @@ fn commands_cause_the_events_of_redis() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// With the payload of another server, in place of a key and without one.
+/// The payload is that of another server; it replaces a key or creates one.
 #[test]
 fn restored_keys_are_new() {
     let servers = [Server::nagi(), Server::redis()];
@@ -394,7 +394,7 @@ fn only_classes_that_are_named_are_published() {
         assert_eq!(of("Esz"), "e0:sadd:s e0:zadd:z");
         assert_eq!(of("Km"), "k0:none:keymiss");
         assert_eq!(of("En"), "e0:new:a e0:new:l e0:new:s e0:new:z");
-        // CONFIG GET omits the n next to A, but the server publishes the events.
+        // CONFIG GET omits the n next to A, but the server publishes its events.
         assert!(of("EAn").starts_with("e0:new:a e0:set:a"));
     }
 }
@@ -421,7 +421,7 @@ fn keys_expire_when_their_time_has_come_or_when_they_are_looked_at() {
     assert_eq!(listener.take(), "k0:a:expired e0:expired:a");
 }
 
-/// A key that is set with an expiry in the past is set, and then found to have expired.
+/// A key that is set with an expiry in the past is set first, and then expires.
 #[test]
 fn keys_that_are_already_expired_are_set_too() {
     for server in [Server::nagi(), Server::redis()] {
@@ -437,7 +437,7 @@ fn keys_that_are_already_expired_are_set_too() {
             client.check("EXISTS a", ":0\r\n");
             assert_eq!(listener.take(), events, "{request}");
         }
-        // It is a change, which other clients notice.
+        // The set and the expiry are a change, which other clients notice.
         let mut watcher = server.connect_resp();
         watcher.check("WATCH a", "+OK\r\n");
         client.check("SET a 1 PXAT 1", "+OK\r\n");
@@ -452,7 +452,7 @@ fn keys_that_are_already_expired_are_set_too() {
         assert_eq!(listener.take(), format!("e0:set:a {events}"));
         let counted = client.run("INFO stats").text();
         assert!(counted.contains("expired_keys:5\r\n"), "{counted}");
-        // Other commands remove a key whose new time has passed.
+        // Other commands remove a key whose new expiry is in the past.
         client.check("SET a 1", "+OK\r\n");
         client.check("EXPIRE a -1", ":1\r\n");
         assert_eq!(listener.take(), "e0:set:a e0:del:a");
@@ -522,8 +522,8 @@ fn watching_keys_and_receiving_events_are_independent() {
     stopped(&mut client);
 }
 
-/// Clients on all workers change few keys, in transactions: subscribers receive all changes of a
-/// key in the order in which they happened.
+/// Clients on all workers change a few keys in transactions. Subscribers must receive all changes
+/// of a key in the order in which they happened.
 #[test]
 fn events_of_a_key_come_in_order() {
     const CHANGES: usize = 500;
@@ -556,7 +556,8 @@ fn events_of_a_key_come_in_order() {
     assert!(heard.iter().all(|other| *other == heard[0]), "all subscribers hear the same");
 }
 
-/// More events than workers send at once: the requests that cause them wait, and no event is lost.
+/// If there are more events than workers send at once, the requests that cause them wait, and no
+/// event is lost.
 #[test]
 fn requests_that_cause_too_many_events_wait() {
     const KEYS: usize = 20_000;

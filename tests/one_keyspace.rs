@@ -1,8 +1,9 @@
-//! One keyspace with both protocols: what one of them writes, the other one reads.
+//! Both protocols share one keyspace: data that is written with one of them can be read with the
+//! other.
 
 use harness::{Connection, Server};
 
-/// A server and a connection in each protocol.
+/// Starts a server, and opens a connection in each protocol.
 fn both() -> (Server, Connection, Connection) {
     let server = Server::nagi();
     let (resp, memcached) = (server.connect_resp(), server.connect_memcached());

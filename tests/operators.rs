@@ -56,7 +56,7 @@ fn the_limit_of_memory_is_changed() {
     server.connect_resp().check("CONFIG GET maxmemory", limit);
 }
 
-/// 1.6.18 writes it `ERROR:`.
+/// memcached 1.6.18 replies `ERROR:` instead.
 #[test]
 fn a_client_cannot_shut_it_down() {
     for server in [Some(Server::nagi()), crate::differential::newest_memcached()] {
@@ -67,8 +67,8 @@ fn a_client_cannot_shut_it_down() {
     }
 }
 
-/// A connection on which a request is answered, and the first line of the reply: memcached's
-/// crawler may be busy, if it has just walked for another request.
+/// Sends a request until it is accepted, because memcached's crawler may be busy with another
+/// request. Returns the connection and the first line of the reply.
 fn ask_crawler(server: &Server, request: &str) -> (Connection, String) {
     let ask = || {
         let mut client = server.connect_memcached();
@@ -79,7 +79,8 @@ fn ask_crawler(server: &Server, request: &str) -> (Connection, String) {
     until("a crawler that is not busy", ask).expect("an answer")
 }
 
-/// A dump ends like its reply, too: memcached uses the connection only for the dump.
+/// Requests a dump, which ends in the same way as its reply. memcached then uses the connection
+/// only for the dump.
 fn dump(server: &Server, request: &str, end: &str) -> Vec<String> {
     let (mut client, first) = ask_crawler(server, request);
     let mut lines = format!("{first}\r\n");
@@ -116,7 +117,7 @@ fn every_key_is_dumped() {
     }
 }
 
-/// A field of a line such as `key=a exp=-1 cas=7`.
+/// Returns a field of a line such as `key=a exp=-1 cas=7`.
 fn part<'l>(line: &'l str, name: &str) -> &'l str {
     let parts = line.split(' ');
     let value = parts.filter_map(|part| part.split_once('=')).find(|(known, _)| *known == name);
@@ -144,8 +145,8 @@ fn a_dump_has_the_numbers_of_versions() {
     }
 }
 
-/// Lists of classes, and the number of entries that a dump of them has if there is one entry, of
-/// class 1.
+/// Lists of classes, each with the number of entries in a dump of these classes if the only entry
+/// is of class 1.
 const CLASSES: [(&str, usize); 16] = [
     ("all", 1),
     ("hash", 1),

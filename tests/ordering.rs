@@ -1,18 +1,18 @@
-//! Each request is answered exactly once and in order: clients number their requests, and each
+//! Each request must be answered exactly once and in order: clients number their requests, and each
 //! reply contains the number.
 
 use harness::{Random, Server, encode_command};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-/// Requests whose replies identify them, from number `first` on.
+/// Returns requests numbered from `first`, whose replies contain the number.
 fn numbered(first: usize, count: usize) -> Vec<u8> {
     (first..first + count)
         .flat_map(|number| encode_command(&["ECHO".to_owned(), number.to_string()]))
         .collect()
 }
 
-/// The replies to these requests.
+/// Returns the replies to these requests.
 fn answers(first: usize, count: usize) -> Vec<u8> {
     let answer = |number: usize| {
         let digits = number.to_string();
@@ -55,7 +55,8 @@ fn replies_keep_their_order_however_clients_send_and_leave() {
     server.connect_resp().check("PING", "+PONG\r\n");
 }
 
-/// One connection: sends requests in pieces of any length, and ends in the way that `kind` says.
+/// Sends requests on one connection in pieces of any length. `kind` selects how the connection
+/// ends.
 fn converse(mut stream: TcpStream, kind: usize, random: &mut Random) {
     let count = 1 + random.below(3000) as usize;
     let requests = numbered(0, count);
@@ -71,14 +72,14 @@ fn converse(mut stream: TcpStream, kind: usize, random: &mut Random) {
             rest = after;
         }
         if kind % 4 == 1 {
-            // Half-closed: what was sent is still answered.
+            // The connection is half-closed. The requests sent before must still be answered.
             let _ = writer.shutdown(Shutdown::Write);
         }
     });
     match kind % 4 {
-        // No reply is read, and the connection is closed with unread replies: a reset.
+        // The connection is closed with unread replies, which resets it.
         2 => drop(stream),
-        // A part is read, then a reset.
+        // Some of the replies are read, then the connection is reset.
         3 => {
             let mut got = vec![0; answers(0, count / 2).len()];
             stream.read_exact(&mut got).unwrap();

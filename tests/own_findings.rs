@@ -1,5 +1,5 @@
-//! nagi's findings about itself are on its page, in `?json`, and in the reports of MEMORY DOCTOR
-//! and LATENCY DOCTOR. The rows are those of `nagi doctor`.
+//! nagi's findings about itself must be on its page, in `?json`, and in the replies of MEMORY
+//! DOCTOR and LATENCY DOCTOR. The rows are those of `nagi doctor`.
 
 use harness::{Connection, Server, encode_command, until};
 
@@ -10,7 +10,7 @@ fn nagi(more: &[&str]) -> Server {
     Server::nagi_with(&[&["--http-port", "any"], more].concat())
 }
 
-/// The body of a page.
+/// Returns the body of a page.
 fn get(server: &Server, path: &str) -> String {
     let mut client = Connection::open(server.http());
     client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
@@ -26,7 +26,7 @@ fn findings(server: &Server) -> Vec<serde_json::Value> {
     page["findings"].as_array().expect("a list").clone()
 }
 
-/// Waits until all four places show a finding, while `work` is done.
+/// Waits until a finding is shown in all four places, while `work` is repeated.
 #[track_caller]
 fn check(server: &Server, client: &mut Connection, name: &str, mut work: impl FnMut()) {
     let found = until(name, || {
@@ -37,7 +37,7 @@ fn check(server: &Server, client: &mut Connection, name: &str, mut work: impl Fn
     let verdict = found["verdict"].as_str().expect("text");
     assert!(!verdict.is_empty() && found["remedies"][0].is_string(), "{found}");
     assert!(found["level"] == "finding" || found["level"] == "notice", "{found}");
-    // The verdict contains numbers, which change from one sample to the next.
+    // The verdict contains numbers that change from sample to sample, so only the name is compared.
     until("the page", || {
         work();
         let page = get(server, "/server-status");
@@ -212,7 +212,7 @@ fn a_busy_worker_is_found() {
         keys.iter().flat_map(|key| encode_command(&["BITCOUNT", key])).collect();
     let requests = requests.repeat(20);
     let replies = ":327680\r\n".repeat(10 * 20);
-    // Two batches are in flight, so that the worker never waits for one.
+    // Two batches are in flight, so that the worker never waits for a batch.
     others.iter_mut().for_each(|other| other.send(&requests));
     let begun = Moment::now();
     let found = until("one-thread-busy", || {

@@ -1,4 +1,4 @@
-//! Tests of the harness with the servers that nagi replaces, so that it can be trusted.
+//! Tests the harness with the servers that nagi replaces, so that the harness can be trusted.
 
 use harness::{Reply, Server, run_tool};
 

@@ -25,7 +25,7 @@ fn terminating_it_ends_it_well() {
     }
 }
 
-/// As with Redis and memcached: the server continues when its terminal or session ends.
+/// As with Redis and memcached, the server continues when its terminal or session ends.
 #[test]
 fn hangups_and_broken_pipes_do_not_end_the_server() {
     let mut server = Server::nagi();
@@ -84,14 +84,15 @@ fn the_port_of_a_process_that_was_killed_is_taken_over_at_once() {
     }
 }
 
-/// With io_uring the kernel would continue to accept clients for a process that a signal has ended.
+/// With io_uring, the kernel would continue to accept clients for a process that was ended by a
+/// signal.
 #[test]
 fn a_process_that_is_stopped_while_it_starts_ends_well_and_closes_its_port() {
     let path = std::env::temp_dir().join(format!("nagi-starting-{}.sock", std::process::id()));
     for round in 0..20 {
         let mut command = Command::new(nagi_binary());
         command.args(["serve", "--port", "0", "--memcached-port", "0", "--save", "", "--workers"]);
-        // The more of them there are, the longer it takes from listening to being ready.
+        // The more workers there are, the longer it takes from listening until the server is ready.
         command
             .arg("16")
             .arg("--unixsocket")
@@ -118,7 +119,7 @@ fn a_second_signal_while_it_saves_closes_its_port_and_ends_it() {
     for _ in 0..10 {
         let mut server = folder.nagi(&["--save", "3600 1"]);
         let (address, mut client) = (server.resp(), server.connect_resp());
-        // More than fits into the pipe, so that the save continues until the other end is closed.
+        // The data does not fit into the pipe, so the save continues until the other end is closed.
         write(&mut client, "key", 300);
         let pipe = Pipe::new(&folder, &server);
         server.signal(Signal::TERM);
@@ -157,7 +158,7 @@ fn a_background_save_that_a_stop_cancels_is_reported() {
     let folder = Folder::new("cancelled-save");
     let mut server = folder.nagi(&["--save", ""]);
     let mut client = server.connect_resp();
-    // More than fits into the pipe, so that the save continues until the other end is closed.
+    // The data does not fit into the pipe, so the save continues until the other end is closed.
     write(&mut client, "key", 300);
     let pipe = Pipe::new(&folder, &server);
     client.check("BGSAVE", "+Background saving started\r\n");
@@ -203,7 +204,8 @@ fn a_port_in_use_is_named_with_the_flag_that_changes_it() {
     for (flag, other, port) in [
         ("--port", "--memcached-port", taken.local_addr().expect("an address").port()),
         ("--memcached-port", "--port", taken.local_addr().expect("an address").port()),
-        // Two servers that shared a port by SO_REUSEPORT would each get half of the clients.
+        // Two servers that shared a port through SO_REUSEPORT would each receive half of the
+        // clients.
         ("--port", "--memcached-port", running.resp().port()),
         ("--memcached-port", "--port", running.memcached_address().port()),
     ] {

@@ -1,22 +1,22 @@
-//! Small programs that use third-party client libraries, which are compiled here.
+//! Compiles small programs that use third-party client libraries.
 
 use harness::{Server, root};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Every folder that may contain libraries that setup has unpacked.
+/// Returns every folder that may contain libraries unpacked by setup.
 fn libraries() -> Vec<PathBuf> {
     let folders = fs::read_dir(root().join(".setup/debian/usr/lib")).into_iter().flatten();
     folders.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect()
 }
 
-/// Compiles a C program of `tests/programs` that uses hiredis into `folder`.
+/// Compiles a C program of `tests/programs`, which uses hiredis, into `folder`.
 pub(crate) fn compile(name: &str, folder: &Path) -> PathBuf {
     compile_with(name, folder, &[])
 }
 
-/// The same for a module of Apache.
+/// Compiles an Apache module of `tests/programs` into `folder`.
 pub(crate) fn compile_module(name: &str, folder: &Path) -> PathBuf {
     compile_with(name, folder, &["-shared", "-fPIC"])
 }
@@ -28,7 +28,7 @@ fn compile_with(name: &str, folder: &Path, options: &[&str]) -> PathBuf {
     command.args(["-O1", "-Wall", "-Werror"]).args(options).arg("-o").arg(&program).arg(&source);
     for headers in [root().join(".setup/debian/usr/include"), PathBuf::from("/usr/include")] {
         command.arg("-I").arg(&headers);
-        // apxs needs the same folders.
+        // apxs needs the same include folders.
         command.arg("-I").arg(headers.join("apache2")).arg("-I").arg(headers.join("apr-1.0"));
     }
     for library in libraries() {

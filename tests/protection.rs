@@ -1,4 +1,4 @@
-//! Access: passwords, protected mode, and requests that clients do not send.
+//! Access control without users: passwords, protected mode, and requests that no client would send.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -74,7 +74,7 @@ fn an_unauthenticated_client_gets_little_memory() {
         client.send("*2\r\n$4\r\nAUTH\r\n$16385\r\n");
         client.expect("-ERR Protocol error: unauthenticated bulk length\r\n");
         assert_eq!(client.rest(), b"");
-        // In the same packet, what follows the login is authenticated.
+        // Requests after the login in the same packet are authenticated.
         let mut client = server.connect_resp();
         let value = "v".repeat(20_000);
         let mut pipeline = encode_command(&["AUTH", PASSWORD]);
@@ -104,8 +104,8 @@ fn the_password_is_changed_while_the_server_runs() {
     }
 }
 
-/// Everything except a login is refused, even if no reply is wanted. After lines that cannot be a
-/// login, the connection is closed without a reply.
+/// Everything except a login must be refused, even if the request asks for no reply. After lines
+/// that cannot be a login, the connection is closed without a reply.
 fn check_before_login(server: &Server) {
     let refused = "CLIENT_ERROR unauthenticated\r\n";
     for request in [
@@ -141,7 +141,8 @@ fn check_before_login(server: &Server) {
     client.expect("CLIENT_ERROR bad command line termination\r\n");
 }
 
-/// A login of at most 16 KB is checked. What follows the line of a longer one is another line.
+/// A login of up to 16 KB is checked. The data after the command line of a longer one is treated as
+/// another line.
 fn check_long_logins(server: &Server) {
     let refused = "CLIENT_ERROR unauthenticated\r\n";
     let client = &mut server.connect_memcached();
@@ -159,7 +160,7 @@ fn check_long_logins(server: &Server) {
     client.check_raw("set any 0 0 14\r\ndefault sesame\r\n", "STORED\r\n");
     let client = &mut server.connect_memcached();
     client.check_raw("set any 0 0 16385\r\n", "CLIENT_ERROR auth token too long\r\n");
-    // Without an end within 2 KB it is no line.
+    // Data without a line break within 2 KB is no line.
     client.send("x".repeat(2049));
     assert_eq!(client.rest(), b"");
 }
@@ -169,7 +170,7 @@ fn memcached_clients_log_in_by_a_set() {
     let nagi = Server::nagi_with(&["--requirepass", "sesame"]);
     assert!(nagi.log().contains("memcached clients must also log in"), "{}", nagi.log());
     let name = format!("nagi-users-{}", std::process::id());
-    // This memcached's root folder contains its file.
+    // The root folder of the memcached from .peers must contain its file.
     let folders = [std::env::temp_dir(), harness::root().join(".peers/sid/tmp")];
     let files = folders.map(|folder| folder.join(&name));
     for file in &files {
@@ -232,7 +233,8 @@ fn an_unauthenticated_memcached_client_changes_nothing() {
     owner.check_raw("get key\r\n", "VALUE key 0 5\r\nvalue\r\nEND\r\n");
 }
 
-/// An address of this machine other than loopback; no packet is sent to find it.
+/// Returns an address of this machine other than loopback. Connecting a UDP socket finds it without
+/// sending a packet.
 pub(crate) fn outer_address() -> Option<std::net::IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("198.51.100.1:9").ok()?;
@@ -311,7 +313,7 @@ fn redis_refuses_them_with_the_same_code() {
 
 #[test]
 fn clients_cannot_fill_the_log() {
-    /// Far more than are logged in a second.
+    /// Many more clients than are logged in a second.
     const CLIENTS: usize = 300;
     let server = Server::nagi();
     for (request, line) in [
@@ -324,7 +326,7 @@ fn clients_cannot_fill_the_log() {
             client.send(request);
             client.rest();
         }
-        // A second begins with its first line.
+        // A second of the log's limit begins with its first line.
         let most = 10 * (start.elapsed().as_secs() as usize + 1);
         let told = || {
             let log = server.log();

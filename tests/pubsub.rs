@@ -14,7 +14,7 @@ fn confirmed(kind: &str, name: &str, count: usize) -> String {
     format!("3\r\n${}\r\n{kind}\r\n${}\r\n{name}\r\n:{count}\r\n", kind.len(), name.len())
 }
 
-/// A client with a version of the protocol, and the first byte of its messages.
+/// Connects a client with a version of the protocol. Returns it and the first byte of its messages.
 fn connect(server: &Server, version: u32) -> (Connection, char) {
     let mut client = server.connect_resp();
     client.run(&format!("HELLO {version}"));
@@ -26,7 +26,7 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     until(what, || is_so().then_some(())).unwrap();
 }
 
-/// A number from INFO.
+/// Returns a number from INFO.
 fn info(server: &Server, field: &str) -> u64 {
     let text = server.connect_resp().run("INFO").text();
     let found = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -180,7 +180,7 @@ fn ones_own_messages_follow_ones_own_reply() {
     }
 }
 
-/// A transaction replies to its requests first, and messages come after these replies.
+/// A transaction first replies to its requests; messages follow these replies.
 #[test]
 fn messages_follow_the_replies_of_a_transaction() {
     let server = Server::nagi_with(&["--workers", "2"]);
@@ -298,8 +298,8 @@ fn nonsense_is_refused() {
     assert!(help.list()[1].text().starts_with("CHANNELS"), "{help:?}");
 }
 
-/// A message reaches every client whose subscription was confirmed, and no client whose
-/// unsubscription was.
+/// A message must reach every client whose subscription was confirmed, and no client whose
+/// unsubscription was confirmed.
 #[test]
 fn subscriptions_begin_and_end_where_they_are_confirmed() {
     let server = Server::nagi_with(&["--workers", "3"]);
@@ -324,9 +324,9 @@ fn subscriptions_begin_and_end_where_they_are_confirmed() {
     }
 }
 
-/// Publishers on all workers, some of which wait for their replies, and subscribers on all workers:
-/// each publisher's messages come in its order, across channels, and all subscribers see the
-/// messages of a channel, or of a pattern, in the same order.
+/// Publishers run on all workers, some of which wait for their replies, and subscribers run on all
+/// workers. Each publisher's messages must arrive in its order, across channels, and all
+/// subscribers must see the messages of a channel or of a pattern in the same order.
 #[test]
 fn all_subscribers_see_one_order() {
     const PUBLISHERS: usize = 4;
@@ -392,8 +392,8 @@ fn all_subscribers_see_one_order() {
     assert!(seen[..4].iter().all(|other| *other == seen[0]), "the order of a pattern");
 }
 
-/// It is closed because of the limit of its class, while another subscriber and other clients are
-/// served.
+/// The subscriber is closed because of the limit of its class, while other clients, including a
+/// subscriber, are served.
 #[test]
 fn a_slow_subscriber_is_cut_off() {
     let limits = "normal 0 0 0 slave 0 0 0 pubsub 8mb 0 0";
@@ -438,8 +438,8 @@ fn a_subscriber_that_is_slow_for_long_is_cut_off() {
     eventually("it to be cut off", is_alone);
 }
 
-/// A thousand subscribers over several workers: each receives each message, and a publisher that
-/// does not wait for its replies has to wait until messages have been sent.
+/// A thousand subscribers on several workers each receive every message. A publisher that does not
+/// wait for its replies has to wait until messages have been sent.
 #[test]
 fn a_thousand_subscribers() {
     const CLIENTS: usize = 1000;
@@ -488,7 +488,7 @@ fn long_names_and_messages() {
     }
 }
 
-/// A client with many subscriptions, which are added and removed in slices.
+/// One client adds and removes many subscriptions, in slices.
 #[test]
 fn many_channels_of_one_client() {
     const CHANNELS: usize = 30_000;
@@ -520,7 +520,7 @@ fn many_channels_of_one_client() {
     assert_eq!(info(&server, "pubsub_channels"), 0);
 }
 
-/// A reply that takes many slices, and messages meanwhile.
+/// A reply takes many slices, and messages arrive meanwhile.
 #[test]
 fn no_message_lands_in_a_long_reply() {
     let server = Server::nagi_with(&["--workers", "2"]);

@@ -1,5 +1,5 @@
-//! The real servers read the files that nagi writes, and nagi reads theirs, without any warning:
-//! Redis 7.0 always, newer servers if `cargo xtask bench` has installed them.
+//! Real servers read the files that nagi writes, and nagi reads theirs, without a warning. Redis
+//! 7.0 is always used, newer servers if `cargo xtask bench` has installed them.
 
 use crate::persistence::Folder;
 use harness::{Connection, Reply, Server, nagi_binary, root, tool, until};
@@ -14,11 +14,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A server that files are exchanged with, in its own root folder or in ours.
+/// A server that exchanges files with nagi. It may have its own root folder.
 struct Peer {
     name: &'static str,
     root: Option<PathBuf>,
-    /// The path of its files, as seen by the test.
+    /// The path of the server's files, as seen by the test.
     folder: PathBuf,
 }
 
@@ -40,7 +40,7 @@ impl Peer {
         all.into_iter().map(peer).collect()
     }
 
-    /// A path in the folder as seen by the peer.
+    /// Returns the path of a file in the folder, as seen by the server.
     fn sees(&self, file: &str) -> PathBuf {
         let path = self.folder.join(file);
         match &self.root {
@@ -60,7 +60,8 @@ impl Peer {
             None if program == "check-rdb" => {
                 let unpacked = root().join(".setup/debian/usr");
                 let mut command = Command::new(unpacked.join("bin").join(name));
-                // If the machine lacks its libraries, they are unpacked next to it.
+                // If the machine lacks the server's libraries, they are unpacked next to the
+                // server.
                 let libraries = fs::read_dir(unpacked.join("lib")).into_iter().flatten().flatten();
                 let folders: Vec<_> = libraries.map(|folder| folder.path()).collect();
                 if let Ok(paths) = std::env::join_paths(folders) {
@@ -72,7 +73,7 @@ impl Peer {
         }
     }
 
-    /// Starts it with a file in its folder, and waits until that is loaded.
+    /// Starts the server with a file in its folder, and waits until the file is loaded.
     fn start(&self, policy: &str) -> Server {
         let mut command = self.command("server");
         command.arg("--dir").arg(self.sees("")).args(["--maxmemory-policy", policy]);
@@ -91,7 +92,7 @@ impl Peer {
         fs::read(self.folder.join("dump.rdb")).expect("reads the file")
     }
 
-    /// The output of its checker for the file; it must find no fault.
+    /// Returns the output of the server's checker for the file. The checker must find no fault.
     fn check(&self) -> String {
         let output = self.command("check-rdb").arg(self.sees("dump.rdb")).output().expect("runs");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -102,12 +103,12 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // If it has been removed already, nothing can be done.
+        // The folder may have been removed already, so errors are ignored.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// A key, in the order of its database and name.
+/// The number of a database, and a key in it.
 type Name = (u64, Vec<u8>);
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -118,7 +119,7 @@ struct Kept {
     memcached: Memcached,
 }
 
-/// Strings of every form and length, with all of their properties and without.
+/// Returns strings of every form and length, with and without all properties.
 fn keys(usage: Option<Usage>) -> BTreeMap<Name, Kept> {
     let mut all = BTreeMap::new();
     let words = b"and so on, and so forth, ".repeat(10_000);
@@ -208,7 +209,7 @@ fn read(file: &[u8]) -> BTreeMap<Name, Kept> {
     }
 }
 
-/// Every form of file that the peer must be able to read.
+/// Returns options for every form of file that the server must be able to read.
 fn options(peer: &Peer) -> Vec<WriterOptions> {
     let mut all: Vec<WriterOptions> = [(true, true), (false, true), (true, false)]
         .into_iter()
@@ -244,7 +245,7 @@ fn real_servers_read_what_nagi_writes_and_write_what_nagi_reads() {
                 let expiry = kept.expire_at_ms.map_or(-1, |at_ms| at_ms as i64);
                 assert_eq!(client.run_words(&[b"PEXPIRETIME", &key[..]]).integer(), expiry);
             }
-            // Another server does not keep the values that only memcached's clients use.
+            // Another server does not keep the properties that only memcached's clients use.
             let memcached = Memcached::default();
             let expected: BTreeMap<Name, Kept> = keys
                 .iter()
@@ -306,7 +307,7 @@ const CONTENTS: &[&str] = &[
     "SETBIT bits 9000 1",
 ];
 
-/// Keys with their values and expiries, for each database.
+/// Returns keys with their values and expiries, for each database.
 fn everything(client: &mut Connection) -> Vec<(u64, Vec<u8>, Reply, i64)> {
     let mut all = Vec::new();
     for database in 0..16 {
@@ -353,11 +354,12 @@ fn servers_load_each_others_files() {
     }
 }
 
-/// A file with an unknown type stops the server, which names the type and the key and leaves the
-/// file unchanged.
+/// A file with an unknown type must stop the server, which names the type and the key and leaves
+/// the file unchanged.
 #[test]
 fn a_type_that_is_not_there_stops_the_start() {
-    // A string, and a module's value: the module's number, and its end.
+    // The file contains a string, and a module's value: the module's number, and the end of the
+    // value.
     let mut bytes = b"REDIS0010\xfe\x00\x00\x05plain\x05value\x07\x07the:key\x81".to_vec();
     bytes.extend_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 0, 0xff]);
     // Without a checksum.
@@ -373,7 +375,7 @@ fn a_type_that_is_not_there_stops_the_start() {
     assert!(fs::read(&path).expect("reads") == bytes, "it is as it was");
 }
 
-/// The output of nagi with these words, started with this name, and whether it succeeds.
+/// Runs nagi under this name with these words. Returns its output, and whether it succeeded.
 fn nagi(name: &str, words: &[&str]) -> (bool, String) {
     use std::os::unix::process::CommandExt;
     let output = Command::new(nagi_binary()).arg0(name).args(words).output().expect("it starts");

@@ -1,4 +1,4 @@
-//! `rename-command`: commands are called by other names, or cannot be called, as in redis-server.
+//! `rename-command`: commands are renamed or disabled, as in redis-server.
 
 use crate::scripting::error;
 use harness::{Connection, Reply, Server, nagi_binary, tool};
@@ -44,7 +44,7 @@ fn commands_are_called_by_their_new_names_only() {
         );
         let help = client.run(&format!("{LONG} HELP")).list()[0].text();
         assert!(help.starts_with(&format!("{} <subcommand>", LONG.to_uppercase())), "{help}");
-        // Rows, statistics and access control lists contain the original names of commands.
+        // COMMAND, statistics and access control lists contain the original names of commands.
         let offered = words(&mut client, "COMMAND LIST");
         assert!(offered.contains(&"set".to_owned()) && offered.contains(&"config|get".to_owned()));
         assert!(!offered.contains(&"flushall".to_owned()) && !offered.contains(&"tmp".to_owned()));

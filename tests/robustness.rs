@@ -1,10 +1,10 @@
-//! Malformed input only ends the connection that it came on.
+//! Malformed input must only end the connection on which it was sent.
 
 use std::net::SocketAddr;
 
 use harness::{Connection, Random, Server, encode_command};
 
-/// A server, and one connection to each port from before the malformed input.
+/// A server, and one connection to each of its ports that was opened before the malformed input.
 struct Witness {
     server: Server,
     resp: Connection,
@@ -19,7 +19,7 @@ impl Witness {
         Self { server, resp, memcached }
     }
 
-    /// The process is running, and old and new connections are served.
+    /// Checks that the process is running, and that old and new connections are served.
     fn check(&mut self, after: &[u8]) {
         let shown = after.get(..200.min(after.len())).unwrap_or_default().escape_ascii();
         assert!(self.server.is_running(), "the server died of {shown}");
@@ -38,7 +38,7 @@ impl Witness {
 fn converse(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut connection = Connection::open(address);
     if connection.try_send(bytes).is_ok() {
-        // The server may have closed the connection already, which is a valid reply.
+        // The server may have closed the connection already, which is a valid reaction.
         connection.finish_sending();
     }
     connection.rest()
@@ -122,7 +122,7 @@ fn input_that_ends_at_any_byte_is_answered_as_far_as_it_went() {
     witness.check(b"truncated input");
 }
 
-/// Sends every beginning of `requests` and expects exactly the replies to the complete ones.
+/// Sends every prefix of `requests`, and expects exactly the replies to its complete requests.
 fn check_prefixes(address: SocketAddr, requests: &[Vec<u8>], replies: &[&str]) {
     let all = requests.concat();
     let mut ends = Vec::new();

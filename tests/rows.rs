@@ -1,8 +1,8 @@
-//! Checks that each command and verb has a test that sends it.
+//! Checks that each command and verb is sent by some test.
 
 use harness::Server;
 
-/// The files with those tests.
+/// The test files that are searched.
 const SOURCES: &[&str] = &[
     include_str!("administration.rs"),
     include_str!("bitmap.rs"),
@@ -41,10 +41,10 @@ const SOURCES: &[&str] = &[
     include_str!("transaction.rs"),
 ];
 
-/// Requests that `hash_expiry.rs` sends, one in each line.
+/// Requests that `hash_expiry.rs` sends, one per line.
 const RECORDED: &str = include_str!("reference/field-expiry.txt");
 
-/// Whether some test sends a request that begins with `words`, which are at the beginning of a
+/// Whether some test sends a request that begins with `words`, which are then at the beginning of a
 /// string.
 fn is_sent(words: &str) -> bool {
     let ends = [" ", "\"", "\\r"];

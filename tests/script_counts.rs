@@ -1,9 +1,9 @@
-//! The effects of scripts and the commands that they call on the statistics, the slow log and the
-//! clock, and which of them a pause delays: as in redis-server.
+//! The effects of scripts and of the commands that they call on statistics, the slow log and the
+//! clock, and which of them a pause delays. They must be the same as in redis-server.
 
 use harness::{Connection, Reply, Server, encode_command, until};
 
-/// The lines of a section of INFO, without measured times.
+/// Returns the lines of a section of INFO, without measured times.
 fn counts(client: &mut Connection, section: &str) -> Vec<String> {
     let text = client.run(&format!("INFO {section}")).text();
     let lines = text.lines().filter(|line| line.contains(':'));
@@ -12,7 +12,7 @@ fn counts(client: &mut Connection, section: &str) -> Vec<String> {
         line.split(',').filter(is_counted).collect::<Vec<_>>().join(",")
     };
     let mut lines: Vec<String> = lines.map(counted).collect();
-    // Without the requests that read and reset it.
+    // The requests that read and reset the statistics are omitted.
     let is_meant = |line: &String| !line.contains("stat_info") && !line.contains("|resetstat");
     lines.retain(is_meant);
     lines.sort();
@@ -111,7 +111,7 @@ fn the_slow_log_contains_commands_of_scripts() {
     assert_eq!(nagi.len(), 6);
 }
 
-/// With the duration of the script, not with the time that the client's worker needed for it.
+/// An entry has the duration of the script, not the time for which the client's worker was busy.
 #[test]
 fn slow_scripts_are_in_the_slow_log() {
     let slow = "local t = os.clock() while os.clock() - t < 0.03 do end return 1";
@@ -163,7 +163,7 @@ fn the_clock_stands_still_in_transactions_and_scripts() {
     assert_eq!(replies[3].integer(), 1, "{replies:?}");
     assert_eq!(replies[1], replies[4]);
     assert_eq!(replies[1], replies[7]);
-    // With the clock of the transaction.
+    // The script uses the clock of the transaction.
     assert_eq!(&replies[..5], replies[5].list());
     client.check("EXISTS k", ":0\r\n");
     for _ in 0..2 {
@@ -176,7 +176,7 @@ fn the_clock_stands_still_in_transactions_and_scripts() {
     assert_ne!(client.run("TIME"), replies[1]);
 }
 
-/// An expired key is still visible to DEBUG until something looks it up.
+/// DEBUG sees an expired key until another command accesses the key.
 #[test]
 fn debug_sees_expired_keys_that_are_not_yet_removed() {
     let server = Server::nagi_with(&["--enable-debug-command", "local"]);
@@ -248,8 +248,8 @@ fn a_pause_delays_scripts_that_may_write() {
     }
 }
 
-/// If memory is short, a script is refused before it runs, unless it has declared that it needs
-/// none.
+/// If memory is short, a script is refused before it runs, unless it has declared that it needs no
+/// memory.
 #[test]
 fn declared_flags_count_before_a_script_runs() {
     for server in [Server::redis(), Server::nagi()] {

@@ -1,9 +1,9 @@
-//! When other clients are notified of a script's changes: after it has ended, and all of them at
-//! once.
+//! When other clients are notified of a script's changes: only after the script has ended, and of
+//! all changes at once.
 
 use harness::{Connection, Server, encode_command};
 
-/// Lua code that takes longer than a message on its way.
+/// Lua code that takes longer than the delivery of a message.
 const WORK: &str = "for i = 1, 3000000 do end";
 
 fn message(kind: char, words: &[&str]) -> String {
@@ -11,7 +11,7 @@ fn message(kind: char, words: &[&str]) -> String {
     format!("{kind}{}\r\n{}", words.len(), words.iter().map(bulk).collect::<String>())
 }
 
-/// A client that sends this request, and does not wait for a reply.
+/// Sends a request without waiting for its reply.
 fn start(client: &mut Connection, words: &[&str]) {
     client.send(encode_command(words));
 }

@@ -1,4 +1,4 @@
-//! DUMP and RESTORE: values that are moved from one server to another, in all combinations.
+//! DUMP and RESTORE: values are moved from one server to another, in all combinations.
 
 use harness::{Connection, Reply, Server};
 
@@ -20,7 +20,7 @@ fn values() -> Vec<String> {
     ]
 }
 
-/// The payload of a key, as it was sent.
+/// Returns the payload of a key, unchanged.
 fn payload(reply: &Reply) -> Vec<u8> {
     match reply {
         Reply::Bulk(bytes) => bytes.clone(),
@@ -100,12 +100,12 @@ fn a_payload_has_a_short_number_as_one() {
     }
 }
 
-/// The tests of Redis that damage payloads switch the check of checksums off.
+/// Redis' own tests disable the check of checksums to damage payloads.
 #[test]
 fn checksums_of_payloads_can_be_passed_over() {
     let server = Server::nagi_with(&["--enable-debug-command", "local", "--loglevel", "verbose"]);
     let mut client = server.connect_resp();
-    // A list of 0 elements, whose checksum is wrong, and the string "foo".
+    // A list of 0 elements whose checksum is wrong, and the string "foo".
     let empty = b"\x0e\xc0\x2b\x09\x00AAAAAAAA".as_slice();
     let foo = b"\x00\x03foo\x0a\x00AAAAAAAA".as_slice();
     let restore = |client: &mut Connection, payload: &[u8]| {

@@ -142,7 +142,7 @@ fn sets_are_combined() {
     ]);
 }
 
-/// With the names of Redis since 7.2, which has listpacks of sets.
+/// The names are those of Redis since 7.2, which has listpacks for sets.
 #[test]
 fn encodings_change_at_their_limits_and_not_back() {
     let server = Server::nagi();
@@ -167,7 +167,7 @@ fn encodings_change_at_their_limits_and_not_back() {
         ("SINTERSTORE s s", "intset"),
         ("SADD s x", "hashtable"),
         ("DEL s", "none"),
-        // While an intersection is incomplete, all of its members may turn out to be integers.
+        // While an intersection is being computed, all of its members may turn out to be integers.
         ("CONFIG SET set-max-intset-entries 1", "none"),
         ("SADD s 1 2", "listpack"),
         ("SINTERSTORE s s s", "listpack"),
@@ -185,7 +185,7 @@ fn encodings_change_at_their_limits_and_not_back() {
     }
 }
 
-/// Long commands work in slices, and see their sets as of one moment.
+/// Long commands are executed in slices, but see their sets at a single moment.
 #[test]
 fn clients_are_served_while_large_sets_are_combined() {
     let server = Server::nagi_with(&["--workers", "1"]);
@@ -202,7 +202,7 @@ fn clients_are_served_while_large_sets_are_combined() {
     let mut other = server.connect_resp();
     client.send(encode_command(&["SINTERSTORE", "dest", "a", "b"]));
     other.check("SADD unrelated x", ":1\r\n");
-    // It waits until the set has been stored.
+    // The request waits until the set has been stored.
     other.check("SCARD dest", ":199999\r\n");
     client.expect(":199999\r\n");
     client.check("SDIFF a b", "*1\r\n$8\r\nmember:7\r\n");

@@ -1,4 +1,4 @@
-//! Settings, from the command line and CONFIG, and their effects.
+//! Settings from the command line and by CONFIG, and their effects.
 
 use harness::{Server, encode_command};
 

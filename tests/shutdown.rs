@@ -1,4 +1,4 @@
-//! SHUTDOWN and its options: what is saved before, and what happens if that fails.
+//! SHUTDOWN and its options: whether the data is saved first, and what happens if saving fails.
 
 use crate::disks::write;
 use crate::persistence::{Folder, Pipe, info};
@@ -25,7 +25,7 @@ fn options_that_do_not_go_together() {
     ]);
 }
 
-/// nagi and redis-server, each in a folder of its own below `folder`.
+/// Starts nagi and redis-server, each in a separate folder below `folder`.
 fn servers(folder: &Folder) -> [(&'static str, Server); 2] {
     let start = |name, mut command: Command, first: &[&str]| {
         let path = folder.0.join(name);
@@ -66,7 +66,7 @@ fn it_saves_as_redis_does() {
     }
 }
 
-/// Both in folders that have been removed.
+/// The folders of both servers have been removed, so that saving fails.
 #[test]
 fn if_it_cannot_save_it_stops_only_by_force() {
     let folder = Folder::new("shutdown-force");
@@ -86,8 +86,8 @@ fn if_it_cannot_save_it_stops_only_by_force() {
     }
 }
 
-/// The shutdown can be aborted during the save before it: by a command of its client, and also if a
-/// signal requested it.
+/// A shutdown can be aborted while it saves, by a command of another client, even if a signal has
+/// requested it.
 #[test]
 fn it_is_aborted_while_it_saves() {
     let folder = Folder::new("shutdown-abort");
@@ -125,7 +125,7 @@ fn it_is_aborted_while_it_saves() {
     assert!(has_file(&folder.0));
 }
 
-/// The file must contain all that a script has written or nothing of it.
+/// The file must contain either everything that a script has written or nothing.
 #[test]
 fn a_signal_ends_a_script_that_has_not_written_and_saves() {
     let folder = Folder::new("shutdown-script");
@@ -143,7 +143,7 @@ fn a_signal_ends_a_script_that_has_not_written_and_saves() {
     assert!(has_file(&folder.0));
 }
 
-/// The save begins when the script ends, which may be after the workers have ended.
+/// The save begins when the script ends, which may be after the workers have stopped.
 #[test]
 fn a_save_that_waits_for_a_script_does_not_outlive_the_workers() {
     for round in 0..12 {
@@ -156,15 +156,15 @@ fn a_save_that_waits_for_a_script_does_not_outlive_the_workers() {
         let is_ordered = || (info(&server, "rdb_bgsave_in_progress") == "1").then_some(());
         until("the save to wait", is_ordered).expect("it is ordered");
         client.check("SCRIPT KILL", "+OK\r\n");
-        // The signal comes before, while or after the save begins.
+        // The signal arrives before, while or after the save begins.
         (0..round * 10).for_each(|_| client.check("PING", "+PONG\r\n"));
         server.signal(Signal::TERM);
         assert!(server.wait_for_exit().success(), "round {round}: {}", server.log());
     }
 }
 
-/// With io_uring the kernel continues to accept for some milliseconds if a process is killed; a
-/// process that stops closes its listeners first.
+/// With io_uring, the kernel continues to accept connections for some milliseconds after a process
+/// is killed. A server that stops must therefore close its listeners first.
 #[test]
 fn nothing_is_accepted_once_it_has_stopped() {
     for round in 0..10 {

@@ -1,7 +1,7 @@
-//! A link of 1.3 Mbit/s: a SET that takes eight seconds shows eight seconds of *receive*.
+//! On a link of 1.3 Mbit/s, a SET that takes eight seconds must show eight seconds of *receive*.
 //!
-//! The link is a pair of virtual devices between two network namespaces, with a token bucket on one
-//! side. That takes root, `ip` and `tc`, and a kernel with `sch_tbf`; without them the test prints
+//! The link is a pair of virtual devices between two network namespaces, with a token bucket at one
+//! end. It requires root, `ip` and `tc`, and a kernel with `sch_tbf`; without them the test prints
 //! that it was skipped.
 
 use harness::{run_tool, run_tool_with_input, tool};
@@ -44,7 +44,7 @@ fn eight_seconds_on_the_link_show_as_receive() {
         value.parse().expect("a number")
     };
     assert_eq!(field("request-bytes"), VALUE_BYTES as u64 + 6);
-    // The bucket lets a few kilobytes through at once, and a busy machine is slower.
+    // The token bucket passes a few kilobytes at once, and a busy machine is slower.
     assert!((7_800_000..60_000_000).contains(&field("receive-usec")), "{told}");
     for phase in ["queue-usec", "execute-usec", "send-usec"] {
         assert!(field(phase) < 1_000_000, "{phase}: {told}");

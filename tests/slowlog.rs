@@ -37,7 +37,7 @@ fn slow_requests_are_logged_as_by_redis() {
     }
 }
 
-/// The arguments of an entry, in one line.
+/// Returns the arguments of an entry in one line.
 fn first_words(entry: &Reply) -> String {
     let words = entry.list()[3].list().iter().map(Reply::text);
     words.collect::<Vec<_>>().join(" ")
@@ -81,7 +81,7 @@ fn requests_of_a_pipeline_are_logged_one_by_one() {
     let mut client = server.connect_resp();
     let mut pipeline = encode_command(&["CONFIG", "SET", "slowlog-log-slower-than", "2000"]);
     client.check_raw(&pipeline, "+OK\r\n");
-    // Half a million keys in one request are slow on any machine; those around it are not.
+    // A request with half a million keys is slow on any machine; the requests around it are not.
     let keys: Vec<String> = (0..500_000).map(|number| format!("key:{number}")).collect();
     let mut exists = vec!["EXISTS"];
     exists.extend(keys.iter().map(String::as_str));
@@ -96,7 +96,8 @@ fn requests_of_a_pipeline_are_logged_one_by_one() {
     let exists = exists.unwrap_or_else(|| panic!("it is slow: {names:?}"));
     assert!(names[exists].ends_with("... (499970 more arguments)"), "{names:?}");
     assert!(usec_of(&log.list()[exists]) >= 2000);
-    // On a busy machine the others may sleep, but their time does not belong to the slow request.
+    // On a busy machine, other requests may be delayed, but the time of the slow request must not
+    // count as theirs.
     for (name, entry) in names.iter().zip(log.list()).filter(|(name, _)| name.starts_with("SET")) {
         assert!(usec_of(entry) < usec_of(&log.list()[exists]), "{name}");
     }
@@ -128,7 +129,7 @@ fn has_unsent(line: &str) -> bool {
     !line.contains(" omem=0 ")
 }
 
-/// A number in the fields of SLOWLOG PHASES.
+/// Returns a number from the fields of SLOWLOG PHASES.
 fn field(entry: &Reply, name: &str) -> i64 {
     let fields = entry.list();
     let at = fields.iter().position(|field| *field == Reply::Bulk(name.into())).expect(name);
@@ -201,7 +202,7 @@ fn statistics_tell_how_long_commands_take() {
     }
 }
 
-/// The text after `name` in a section of INFO.
+/// Returns the text after `name` in a section of INFO.
 fn line_of<'t>(text: &'t str, name: &str) -> &'t str {
     text.lines()
         .find_map(|line| line.strip_prefix(name))
@@ -216,7 +217,7 @@ fn phases_are_counted_by_families() {
         client.check("SET key value", "+OK\r\n");
     }
     server.connect_memcached().check_raw("get key\r\n", "VALUE key 0 5\r\nvalue\r\nEND\r\n");
-    // Another worker counts it after it has sent the reply.
+    // Another worker counts the request after it has sent the reply.
     let counted = || Some(client.run("INFO phases").text()).filter(|it| it.contains("_memcached_"));
     let phases = until("memcached's request to be counted", counted).expect("it is counted");
     for phase in ["receive", "queue", "execute", "send"] {
@@ -279,7 +280,7 @@ fn requests_of_the_binary_protocol_are_timed() {
     assert_eq!(logged, ["noop", "opcode 0x77", "sasl_auth (redacted)", "get key", &set]);
 }
 
-/// The password of memcached's text protocol is the value of a `set`.
+/// In memcached's text protocol, the password is in the value of a `set`.
 #[test]
 fn a_login_of_the_text_protocol_is_not_logged() {
     let server = Server::nagi_with(&["--slowlog-log-slower-than", "0", "--requirepass", "sesame"]);
@@ -312,7 +313,7 @@ fn counting_can_be_switched_off() {
     as_redis(&[("SLOWLOG", "-ERR wrong number of arguments for 'slowlog' command\r\n")]);
 }
 
-/// EXEC is only logged by the time before it executes them.
+/// EXEC is only logged with the time before it executes the requests.
 #[test]
 fn requests_of_a_transaction_are_logged_by_themselves() {
     let server = Server::nagi_with(&["--enable-debug-command", "local"]);
@@ -327,7 +328,7 @@ fn requests_of_a_transaction_are_logged_by_themselves() {
     assert_eq!(first_words(entry), "DEBUG SLEEP 0.2");
 }
 
-/// Not when its requests are queued, and not again as EXEC, as in redis-server.
+/// The requests are timed neither when they are queued nor again as EXEC, as in redis-server.
 #[test]
 fn requests_of_a_transaction_are_timed_once() {
     for server in [Server::nagi(), Server::redis()] {
@@ -397,7 +398,7 @@ fn large_requests_and_replies_have_their_own_logs() {
         entries(&mut client, "large-reply").into_iter().find(|it| it.0 == "GET k"),
     );
     assert_eq!((request, reply.map(|it| it.1)), (228, Some(208)));
-    // The older names of its settings are those of the slow log.
+    // The older setting names are those of the slow log.
     client.check("CONFIG SET commandlog-execution-slower-than 0", "+OK\r\n");
     client.run("PING");
     assert_eq!(entries(&mut client, "slow")[0].0, "PING");

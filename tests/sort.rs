@@ -2,7 +2,7 @@
 
 use harness::{Random, Reply, Server, as_redis, encode_command};
 
-/// Requests whose replies are compared, after those that set the keys.
+/// Requests whose replies are compared, after the requests that set the keys.
 const REQUESTS: &[&str] = &[
     "RPUSH numbers 3 10 -1 2.5 1e2 0 inf -0 7 10",
     "RPUSH words banana Apple cherry \"\" apple b B 10 9",
@@ -153,7 +153,7 @@ fn scores_are_numbers() {
         ("SET w_x y", "+OK\r\n"),
         ("SORT l BY w_*", wrong),
     ]);
-    // Since 8.0 numbers are decimal, have no leading spaces, and may be of any size.
+    // Since 8.0, numbers are decimal, have no leading blanks, and may be of any size.
     let server = Server::nagi();
     let mut client = server.connect_resp();
     for (number, order) in [("1e400", ["1", "1e400"]), ("1e-400", ["1e-400", "1"])] {
@@ -187,7 +187,7 @@ fn any_elements_are_sorted_like_those_of_redis() {
             });
         }
         let mut weights = vec!["MSET".to_owned()];
-        // All weights differ: Redis does not define the order of equal texts.
+        // All weights differ, because Redis does not define the order of equal ones.
         for (place, element) in fill.iter().skip(2).enumerate() {
             weights.extend([format!("w_{element}"), format!("{}", place * 7919 % 10_007)]);
         }
@@ -205,8 +205,8 @@ fn any_elements_are_sorted_like_those_of_redis() {
     }
 }
 
-/// Other clients of the same worker are served meanwhile, and the result contains the elements from
-/// the beginning of the command.
+/// Other clients of the same worker are served while the elements are sorted, and the result
+/// contains the elements at the beginning of the command.
 #[test]
 fn many_elements_are_sorted_in_slices() {
     const ELEMENTS: u64 = 300_000;
@@ -230,7 +230,7 @@ fn many_elements_are_sorted_in_slices() {
     assert_eq!(client.reply(), Reply::Array(expected.collect()));
     let stats = other.run("INFO").text();
     let longest = stats.lines().find_map(|line| line.strip_prefix("longest_slice_usec:")).unwrap();
-    // A machine that runs other tests may stop a thread for some milliseconds.
+    // On a machine that runs other tests, a thread may be stopped for some milliseconds.
     assert!(longest.parse::<u64>().unwrap() < 30_000, "a slice took {longest} us");
 }
 

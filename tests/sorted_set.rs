@@ -243,7 +243,7 @@ fn commands_on_sorted_sets_refuse_other_types() {
     ]);
 }
 
-/// With more members than are processed in one slice.
+/// The sorted sets have more members than are processed in one slice.
 #[test]
 fn large_sorted_sets_are_worked_on_in_slices() {
     const MEMBERS: usize = 20_000;
@@ -277,7 +277,7 @@ fn large_sorted_sets_are_worked_on_in_slices() {
     client.check("EXISTS z", ":0\r\n");
 }
 
-/// A walk sees every member, even if all have the same score.
+/// A scan must return every member, even if all of them have the same score.
 #[test]
 fn equal_scores_are_walked_over_a_slice_at_a_time() {
     let count = size(60_000, 1_000_000);

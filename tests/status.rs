@@ -1,5 +1,5 @@
-//! What `/server-status` shows besides the connections themselves: keys, slow requests, charts over
-//! time, and lists that are limited and sorted.
+//! The parts of `/server-status` other than the connections: keys, slow requests, charts over time,
+//! and lists that are limited and sorted.
 
 use harness::{Connection, Server, encode_command, until};
 
@@ -7,7 +7,7 @@ pub(crate) fn nagi(more: &[&str]) -> Server {
     Server::nagi_with(&[&["--http-port", "any"], more].concat())
 }
 
-/// The head and the body of a page.
+/// Returns the head and the body of a page.
 pub(crate) fn get(server: &Server, path: &str) -> (String, String) {
     let mut client = Connection::open(server.http());
     client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
@@ -37,7 +37,8 @@ fn the_last_key_of_each_connection_is_shown() {
         memcached.check_raw(format!("get {long}\r\n"), "END\r\n");
         let page = json(&server, "");
         let stats = page["stats"].as_array().expect("a list").iter();
-        // Workers number connections when they accept them, in any order.
+        // Workers number connections in the order in which they accept them, which may be any
+        // order.
         let mut keys: Vec<String> =
             stats.map(|it| it["key"].as_str().expect("text").to_owned()).collect();
         keys.sort();
@@ -46,7 +47,7 @@ fn the_last_key_of_each_connection_is_shown() {
     .expect("they are noted");
     let (_, page) = get(&server, "/server-status");
     assert!(page.contains("a&lt;b&gt;\u{fffd}<"), "{page}");
-    // A request without a key has none, and a password is not a key.
+    // A request without a key has no key on the page, and a password is not a key.
     redis.run("PING");
     until("no key", || (shown("key") == "\"\"").then_some(())).expect("none");
     redis.run("AUTH default secret");
@@ -63,7 +64,7 @@ fn commands_are_shown_while_they_are_executed() {
     let words: Vec<&str> =
         ["SADD", "set"].into_iter().chain(members.iter().map(String::as_str)).collect();
     client.run_words(&words);
-    // Many long requests wait on one connection, so that one of them is running at any time.
+    // Many long requests wait on one connection, so that at any time one of them is running.
     let mut busy = server.connect_resp();
     let mut sent = 0;
     until("a running request", || {
@@ -86,7 +87,7 @@ fn commands_are_shown_while_they_are_executed() {
     .expect("the worker shows it");
 }
 
-/// It was recorded although no page had been requested.
+/// The key was recorded although no page had been requested.
 #[test]
 fn keys_of_requests_that_were_there_before_the_page_are_shown() {
     let server = nagi(&[]);
@@ -170,7 +171,7 @@ fn lists_can_be_short_and_sorted() {
     assert!(ids.is_sorted_by(|one, other| one > other), "{ids:?}");
     let page = json(&server, "&sort=id&order=ascending");
     assert_eq!(page["stats"][0]["id"].as_u64(), ids.last().copied());
-    // The heads of the page's columns are links, for browsers without scripts.
+    // The column headers of the page are links, for browsers without scripts.
     let (_, page) = get(&server, "/server-status?sort=requests&limit=1&state=idle");
     let head = "<th scope=\"col\" aria-sort=\"descending\" class=\"number\">\
                 <a href=\"?sort=requests&amp;\
@@ -227,7 +228,7 @@ fn json_has_the_pages_values_besides_connections() {
     }
     assert_eq!((&page["connections_limit"], &page["connections"]), (&77.into(), &1.into()));
     assert_eq!(page["connections_are_listed"], true);
-    // A kilobyte has 1000 bytes there, as in Plack's middleware.
+    // A kilobyte has 1000 bytes in this format, as in Plack's middleware.
     let sent: f64 = {
         let (_, metrics) = get(&server, "/metrics");
         let sent = metrics.lines().find_map(|it| it.strip_prefix("nagi_sent_bytes_total "));
@@ -325,7 +326,7 @@ fn hot_keys_are_counted_before_any_look_at_the_page() {
             client.run(&format!("GET other:{number}"));
             client.run("GET hot");
         }
-        // Scrapes of metrics are not views of the page, and show no key.
+        // Scrapes of metrics do not count as views of the page, and show no keys.
         let (_, metrics) = get(&server, "/metrics");
         assert!(!metrics.contains("hot\"") && !metrics.contains("other:"), "{metrics}");
         let share = metrics.lines().find_map(|it| it.strip_prefix("nagi_hottest_key_ratio "));
@@ -356,7 +357,7 @@ fn hot_keys_are_shown() {
             .map(|it| (it["key"].as_str().unwrap().to_owned(), it["share"].as_f64().unwrap()))
             .filter(|(_, share)| *share > 0.15)
             .collect();
-        // A sample of few requests may contain any of them.
+        // A sample of few requests may contain any of the keys.
         let are_even = shares.values().all(|share| (0.15..0.35).contains(share));
         (are_even && shares.keys().eq(["<hot>", "warm"])).then_some(())
     })
@@ -404,7 +405,7 @@ fn top_clients_are_shown_by_bytes_and_by_time() {
     assert!(page.contains("<h2>Top clients</h2>") && page.contains("&lt;big&gt;</td>"), "{page}");
 }
 
-/// The largest values: key, type, bytes, database and command.
+/// Returns the largest values: key, type, bytes, database and command.
 fn largest_values(server: &Server) -> Vec<(String, String, u64, u64, String)> {
     let values = json(server, "")["largest_values"].clone();
     let text = |it: &serde_json::Value| it.as_str().expect("text").to_owned();
@@ -428,7 +429,7 @@ fn the_largest_values_are_shown_as_they_are_now() {
     redis.run_words(&["MSET", "shrinks", &value(900_000), "goes", &value(800_000), "small", "v"]);
     memcached.check_raw(format!("set item 0 0 100000\r\n{}\r\n", value(100_000)), "STORED\r\n");
     redis.check("SELECT 3", "+OK\r\n");
-    // Its value is large, although no request for it is.
+    // The value of this key is large, but the requests for it are small.
     for number in 0..4000 {
         redis.send(encode_command(&["HSET", "hash", &number.to_string(), &value(100)]));
         redis.expect(":1\r\n");
@@ -461,7 +462,7 @@ fn the_largest_values_are_shown_as_they_are_now() {
     // Values that were found a second ago are looked up again.
     redis.check("FLUSHALL", "+OK\r\n");
     until("nothing", || names().is_empty().then_some(())).expect("it is noticed");
-    // Small values are never included, however many there are in a request.
+    // Small values are never included, however many a request contains.
     let words: Vec<String> = (0..2000).map(|number| format!("key:{number}")).collect();
     let small: Vec<&str> = words.iter().flat_map(|key| [key.as_str(), "small"]).collect();
     redis.run_words(&[&["MSET"][..], &small[..]].concat());

@@ -1,5 +1,5 @@
-//! What `/server-status`, `/metrics` and titles show for requests in progress: scripts, values that
-//! arrive slowly, replies that are not read.
+//! `/server-status`, `/metrics` and process titles while requests are in progress: scripts, values
+//! that arrive slowly, replies that are not read.
 
 use crate::gateway::{Client, Socket};
 use crate::persistence::Folder;
@@ -7,14 +7,14 @@ use crate::status::{get, json, nagi};
 use harness::{Connection, Reply, Server, allow_open_files, encode_command, until};
 use std::fs;
 
-/// The value of a field of `?auto`.
+/// Returns the value of a field of `?auto`.
 fn auto(server: &Server, name: &str) -> String {
     let (_, lines) = get(server, "/server-status?auto");
     let value = lines.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(": "));
     value.unwrap_or_else(|| panic!("no {name}: {lines}")).to_owned()
 }
 
-/// The value of a series.
+/// Returns the value of a series.
 fn metric(server: &Server, series: &str) -> f64 {
     let (_, metrics) = get(server, "/metrics");
     let value = metrics.lines().find_map(|it| it.strip_prefix(series)?.strip_prefix(' '));
@@ -53,7 +53,7 @@ fn a_script_that_runs_is_shown_as_busy() {
     let state = "<td><span class=\"state\" data-state=\"W\">W</span></td>";
     let row = format!("<td class=\"text\">scripts</td>{state}");
     assert!(page.contains(&row) && page.contains(&format!("eval key (client {id}, ")), "{page}");
-    // The rate is for the same requests as the total.
+    // The rate counts the same requests as the total.
     let page = json(&server, "");
     let rate = page["requests_per_second"].as_u64().expect("a number");
     let total: u64 = page["TotalAccesses"].as_str().expect("text").parse().expect("a number");
@@ -79,7 +79,7 @@ fn a_value_that_comes_slowly_shows_as_receive() {
     let request = encode_command(&["SET", "slow", &value]);
     let (first, rest) = request.split_at(50_000);
     client.send(first);
-    // Its connection is in the state `reading`, and more than a second passes.
+    // The connection stays in the state `reading` for more than a second.
     let stats = || json(&server, "")["stats"][0].clone();
     until("a state", || (stats()["state"] == "reading").then_some(())).expect("it reads");
     until("two seconds", || (stats()["ss"].as_u64() >= Some(2)).then_some(())).expect("they pass");
@@ -115,7 +115,7 @@ fn connections_that_queue_and_that_read_nothing_are_distinguished() {
     let (mut queues, mut slow) = (server.connect_resp(), server.connect_resp());
     queues.check("MULTI", "+OK\r\n");
     queues.check("SET key value", "+QUEUED\r\n");
-    // More than fits into the kernel's buffers.
+    // The value exceeds the kernel's buffers.
     let value = "v".repeat(1 << 20);
     slow.run_words(&["SET", "large", &value]);
     slow.send(encode_command(&["GET", "large"]).repeat(64));
@@ -130,7 +130,7 @@ fn connections_that_queue_and_that_read_nothing_are_distinguished() {
     assert!(page.contains("1 of 2."), "{page}");
 }
 
-/// More than are listed unless a request wants them.
+/// More connections than are listed by default.
 const MANY: usize = 1001;
 
 #[test]
@@ -140,11 +140,11 @@ fn a_rare_request_gets_the_list_of_many_connections() {
     let clients: Vec<Connection> = (0..MANY).map(|_| server.connect_resp()).collect();
     let last = clients.len();
     until("all connections", || {
-        // This requests no list.
+        // This request does not ask for a list.
         (auto(&server, "ConnsTotal") == last.to_string()).then_some(())
     })
     .expect("they are there");
-    // The first request for a list.
+    // This is the first request for a list.
     let page = json(&server, "&sort=id&limit=5");
     assert_eq!(page["connections_are_listed"], true);
     let stats = page["stats"].as_array().expect("a list");
@@ -153,7 +153,7 @@ fn a_rare_request_gets_the_list_of_many_connections() {
     assert!(page.contains(&format!("1 to 1 of {MANY}; ?json has all of them.")), "{page}");
 }
 
-/// All strings of a reply.
+/// Concatenates all strings of a reply.
 fn texts(reply: &Reply) -> String {
     match reply {
         Reply::Array(items) => items.iter().map(texts).collect::<Vec<_>>().join(" "),
@@ -259,7 +259,7 @@ fn clients_over_http_have_rows_of_their_own() {
         (&listed["protocol"], &listed["library"]),
         (&"HTTP".into(), &"shop/1.0 (<b>)".into())
     );
-    // The next client uses the same connection to a worker, and its counts begin anew.
+    // The next client uses the same connection to a worker, and its counts begin at zero.
     let long = format!("User-Agent: {}\r\n", "x".repeat(100));
     Client::of(&server).ask("GET", "/PING", &long, b"");
     let next = row("the next client", &|row| row["library"] == "x".repeat(64));

@@ -1,11 +1,11 @@
-//! `/readyz` and `nagi_ready`: whether writes are accepted, whatever may prevent that.
+//! `/readyz` and `nagi_ready` report whether writes are accepted, whatever may prevent them.
 
 use crate::persistence::Folder;
 use crate::status::get;
 use harness::{Reply, Server, until};
 use std::fs;
 
-/// The status of `/readyz`, without a check of the sample.
+/// Returns the status code of `/readyz`, without checking the sample.
 fn readiness(server: &Server) -> u16 {
     let (head, body) = get(server, "/readyz");
     let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
@@ -35,7 +35,8 @@ fn full_memory_without_a_key_that_may_go_is_not_ready() {
     client.check("SET key other", full);
     assert_eq!(readiness(&server), 503);
     wait_for_readiness(&server, 503);
-    // A key that may be evicted changes that, although no write is attempted.
+    // A key with an expiry may be evicted, so the server becomes ready although no write is
+    // attempted.
     client.check("EXPIRE second 1000", ":1\r\n");
     wait_for_readiness(&server, 200);
     client.check("SET key value", "+OK\r\n");

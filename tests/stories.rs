@@ -1,5 +1,5 @@
-//! Two stories of teams that lost days, from end to end: the symptoms, and the findings of `nagi
-//! doctor`. Each test needs two network namespaces, and thus root; otherwise it is skipped.
+//! Two problems that cost teams days, reproduced from end to end: the symptoms, and the findings of
+//! `nagi doctor`. Each test needs two network namespaces, and thus root; otherwise it is skipped.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,16 +13,16 @@ use crate::faults::{Kind, start_behind};
 use crate::link::{Link, SERVER};
 use crate::web::{self, WebServer};
 
-/// The kinds of servers that these teams used, and nagi.
+/// The kinds of servers: Redis, which these teams used, and nagi.
 const KINDS: [Kind; 2] = [Kind::Redis, Kind::Nagi];
 
-/// The server's address as clients at the other end of the link see it.
+/// Returns the server's address as seen by clients at the other end of the link.
 fn across(kind: Kind, server: &Server) -> SocketAddr {
     SocketAddr::new(SERVER.parse().expect("an address"), kind.address(server).port())
 }
 
-/// Repeats `look` until a finding is named first: while other tests use the processors, the doctor
-/// reports less.
+/// Repeats `look` until a finding is named first, because the doctor reports less while other tests
+/// use the processors.
 fn named(name: &str, mut look: impl FnMut() -> Run) -> Run {
     let mut printed = String::new();
     let attempt = || {
@@ -34,8 +34,8 @@ fn named(name: &str, mut look: impl FnMut() -> Run) -> Run {
     named.unwrap_or_else(|problem| panic!("{problem}: {printed}"))
 }
 
-/// Apache that runs the program `views` for `/views`, with the settings that it needs to find the
-/// cache.
+/// Starts Apache, which runs the program `views` for `/views` with the settings that it needs to
+/// find the cache.
 fn apache(folder: &Path, program: &Path, cache: SocketAddr) -> WebServer {
     web::apache(folder, &["authz_core", "alias", "env", "cgi", "mpm_prefork"], &[], |address| {
         format!(
@@ -49,7 +49,7 @@ fn apache(folder: &Path, program: &Path, cache: SocketAddr) -> WebServer {
     })
 }
 
-/// The page, with its head.
+/// Requests the page. Returns it with its head.
 fn view(web: SocketAddr) -> String {
     let mut stream = TcpStream::connect(web).expect("Apache takes connections");
     stream.write_all(b"GET /views HTTP/1.0\r\n\r\n").expect("and requests");
@@ -58,8 +58,8 @@ fn view(web: SocketAddr) -> String {
     page
 }
 
-/// Requests fail with "Cannot assign requested address", since Apache's program opens a connection
-/// for each: the ports are used up, each for a minute.
+/// Requests fail with "Cannot assign requested address", because Apache's program opens a
+/// connection for each request: all local ports are used up, each for a minute.
 #[test]
 fn a_program_of_apache_connects_for_each_request() {
     let folder = std::env::temp_dir().join(format!("nagi-story-{}", std::process::id()));
@@ -96,7 +96,7 @@ fn a_program_of_apache_connects_for_each_request() {
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
 
-/// A SET of 1.3 MB takes eight seconds, which is not in Redis' log of slow requests: the link has
+/// A SET of 1.3 MB takes eight seconds although Redis' slow log does not contain it: the link has
 /// 1.3 Mbit/s.
 #[test]
 fn a_large_set_crosses_a_narrow_link() {
@@ -119,9 +119,9 @@ fn a_large_set_crosses_a_narrow_link() {
             client.run_words(&["SET", "page", &value]);
             (begun.elapsed(), client.run("SLOWLOG LEN").integer())
         });
-        // The kernel does not let more through, however busy this machine is.
+        // The kernel does not pass more data, however busy this machine is.
         assert!(took.as_secs_f64() > 7.5, "{took:?}");
-        // nagi also logs how long it took to receive a request.
+        // Only nagi logs how long it took to receive a request.
         assert_eq!(logged, i64::from(kind == Kind::Nagi), "Redis was quick");
         let run = link.in_client(|| named("narrow-link", || look(&kind.url_of(cache), &[])));
         let verdict = run.server()["found"][0]["verdict"].to_string();

@@ -1,4 +1,4 @@
-//! `nagi storm` and `nagi client` against memcached, Redis and nagi itself.
+//! Tests `nagi storm` and `nagi client` with memcached, Redis and nagi.
 
 use harness::{Folder, Server, nagi_binary, tool, until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -21,20 +21,20 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Its output; it must succeed.
+/// Runs nagi, which must succeed. Returns its output.
 fn printed(arguments: &str) -> String {
     let output = nagi(arguments);
     assert!(output.status.success(), "{arguments}: {}", stderr(&output));
     stdout(&output)
 }
 
-/// The value of `name` in a report.
+/// Returns the value of `name` in a report.
 fn line<'a>(report: &'a str, name: &str) -> &'a str {
     let found = report.lines().find_map(|line| line.strip_prefix(name));
     found.unwrap_or_else(|| panic!("{name} is not in {report}")).trim_start_matches([' ', ':'])
 }
 
-/// Two servers of a kind, and their addresses, separated by commas.
+/// Starts two servers of a kind. Returns them and their addresses, separated by commas.
 fn pair(
     start: impl Fn() -> Server,
     address: impl Fn(&Server) -> SocketAddr,
@@ -42,13 +42,13 @@ fn pair(
     named(vec![start(), start()], address)
 }
 
-/// Servers and their names.
+/// Returns the servers, and their addresses separated by commas.
 fn named(servers: Vec<Server>, address: impl Fn(&Server) -> SocketAddr) -> (Vec<Server>, String) {
     let names: Vec<String> = servers.iter().map(|server| address(server).to_string()).collect();
     (servers, names.join(","))
 }
 
-/// A port that refuses connections.
+/// Returns a port that refuses connections.
 fn closed_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port()
 }
@@ -64,7 +64,7 @@ fn storm_writes_only_to_servers_that_are_named() {
 
 #[test]
 fn storm_sets_and_gets_every_record_of_every_server() {
-    // With the newest versions among them, if these are here.
+    // The servers include the newest versions, if they are installed.
     let memcached = [Server::memcached()].into_iter().chain(Server::every_memcached(&[]));
     let memcached = named(memcached.collect(), Server::memcached_address);
     let redis = [Server::redis()].into_iter().chain(Server::every_redis());
@@ -93,7 +93,7 @@ fn storm_sets_and_gets_every_record_of_every_server() {
         assert_eq!(line(&report, "TCP No-Delay"), bit(options.contains("nodelay")));
         assert!(report.contains("closed loop") && report.contains("p99.9"), "{report}");
     }
-    // Each server has received a part.
+    // Each server has received a part of the records.
     let statistics = printed(&format!("client -s {} stats", memcached.1));
     for server in memcached.1.split(',') {
         let items = line(&statistics, &format!("{server} total_items"));

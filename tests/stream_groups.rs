@@ -358,7 +358,7 @@ const AS_REDIS_8: &[(&str, &str)] = &[
     ),
 ];
 
-/// With the replies of Redis 8.0.6, which knows the counts in more cases than 7.0.15.
+/// The replies are those of Redis 8.0.6, which knows the counts in more cases than 7.0.15.
 #[test]
 fn groups_know_how_much_they_have_read() {
     let server = Server::nagi();

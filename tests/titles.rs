@@ -1,9 +1,9 @@
-//! The titles of nagi in ps and top.
+//! The process titles of nagi in ps and top.
 
 use harness::{Server, until};
 use std::fs;
 
-/// The command line that ps shows, without the zero bytes at its end.
+/// Returns the command line that ps shows, without the zero bytes at its end.
 fn title(server: &Server) -> String {
     let path = format!("/proc/{}/cmdline", server.process_id());
     let bytes = fs::read(path).expect("its command line");

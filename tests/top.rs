@@ -1,4 +1,4 @@
-//! `nagi top` prints what a server does if its output is not a terminal.
+//! If its output is not a terminal, `nagi top` prints the activity of a server once.
 
 use harness::{Server, encode_command, nagi_binary, tool, until};
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ fn top(arguments: &[&str]) -> Output {
     command.output().expect("nagi runs")
 }
 
-/// The output of one successful run.
+/// Returns the output of one run, which must succeed.
 fn look(url: &str) -> String {
     let output = top(&[url]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,5 +1,5 @@
-//! Client-side caching: clients that keep copies are notified when these are stale, as by
-//! redis-server.
+//! Client-side caching: clients that keep copies must be notified when the copies become stale, as
+//! by redis-server.
 
 use harness::{Connection, Random, Reply, Server, as_redis, until};
 
@@ -7,7 +7,7 @@ fn both() -> [Server; 2] {
     [Server::nagi(), Server::redis()]
 }
 
-/// A client that uses RESP3 and tracks keys with these options, and another one.
+/// Connects a client that uses RESP3 and tracks keys with these options, and another client.
 fn clients(server: &Server, options: &str) -> (Connection, Connection) {
     let mut tracker = server.connect_resp();
     assert!(matches!(tracker.run("HELLO 3"), Reply::Map(_)));
@@ -35,13 +35,14 @@ fn keys_that_a_client_has_read_are_invalidated() {
             other.run(change);
             tracker.expect(invalidated("a"));
         }
-        // Only once, until it is read again; a key that was only written is not tracked.
+        // A key is invalidated only once until it is read again; a key that was only written is not
+        // tracked.
         other.run("SET a 1");
         tracker.check("SET b 1", "+OK\r\n");
         tracker.expect(invalidated("b"));
         tracker.check("SET b 2", "+OK\r\n");
         tracker.check("PING", "+PONG\r\n");
-        // Its own changes are sent after their replies.
+        // The invalidations of the client's own changes follow its replies.
         tracker.check("GET b", "$1\r\n2\r\n");
         tracker.check("SET b 3", "+OK\r\n");
         tracker.expect(invalidated("b"));
@@ -99,7 +100,7 @@ fn clients_choose_what_is_tracked() {
     }
 }
 
-/// Also if that request has waited.
+/// The choice also applies if the next request blocks.
 #[test]
 fn a_choice_is_for_one_request() {
     for server in both() {
@@ -127,7 +128,7 @@ fn prefixes_are_invalidated_without_a_read() {
         tracker.expect(invalidated("item:7"));
         other.run("DEL user:1");
         tracker.expect(invalidated("user:1"));
-        // One push for each prefix, in the order of the prefixes.
+        // There is one push for each prefix, in the order of the prefixes.
         other.run("MSET user:2 x item:8 x user:3 x");
         let [item, users] = [1, 2].map(|_| match tracker.reply() {
             Reply::Push(parts) => parts,
@@ -135,7 +136,7 @@ fn prefixes_are_invalidated_without_a_read() {
         });
         assert_eq!(item[1].list().len(), 1, "{item:?}");
         assert_eq!(users[1].list().len(), 2, "{users:?}");
-        // A key that one request changes twice is named once.
+        // A key that a request changes twice is named once.
         other.run("MSET user:9 x user:4 x user:9 y");
         let Reply::Push(users) = tracker.reply() else { panic!("a push") };
         let keys: Vec<_> = users[1].list().iter().map(Reply::text).collect();
@@ -144,13 +145,13 @@ fn prefixes_are_invalidated_without_a_read() {
     }
 }
 
-/// A client that has waited for a change is notified of it once, and of the next one, as in Redis
-/// since 7.2.
+/// A client that was blocked until a change is notified of this change once, and of the next
+/// change, as in Redis since 7.2.
 #[test]
 fn keys_read_by_a_blocked_client_are_tracked_once() {
     let server = Server::nagi();
     let (mut tracker, mut other) = clients(&server, "");
-    // Several times, since the workers of both clients may be interleaved in several ways.
+    // This is repeated, because the workers of both clients may be interleaved in several ways.
     for _ in 0..100 {
         let read = ["XREAD", "BLOCK", "0", "STREAMS", "s", "t", "$", "$"];
         tracker.send(harness::encode_command(&read));
@@ -284,12 +285,12 @@ fn the_table_has_a_limit() {
         assert_eq!(told, 5);
         let info = other.run("INFO stats").text();
         assert!(info.contains("tracking_total_keys:10\r\n"), "{info}");
-        // None of them was changed.
+        // None of the keys was changed, so no invalidation is sent.
         told_by_prefix.check("PING", "+PONG\r\n");
     }
 }
 
-/// A lower limit applies immediately.
+/// A lower limit takes effect immediately.
 #[test]
 fn keys_are_invalidated_when_the_limit_becomes_lower() {
     for server in both() {
@@ -306,7 +307,7 @@ fn keys_are_invalidated_when_the_limit_becomes_lower() {
     }
 }
 
-/// What a client read before it switched to prefixes is not invalidated a second time.
+/// Keys that a client read before it switched to prefixes are not invalidated a second time.
 #[test]
 fn a_change_is_reported_once() {
     for server in both() {
@@ -340,22 +341,22 @@ fn keys_are_tracked_until_no_client_tracks() {
         second.expect(invalidated("b"));
         figures(1, 1, &mut other).unwrap();
         drop(second);
-        // Starting again keeps the keys that were read.
+        // Enabling tracking again does not forget the keys that were read.
         tracker.check("CLIENT TRACKING ON NOLOOP", "+OK\r\n");
         other.check("SET a 1", "+OK\r\n");
         tracker.expect(invalidated("a"));
         tracker.check("GET a", "$1\r\n1\r\n");
         figures(1, 1, &mut other).unwrap();
         drop(tracker);
-        // redis-server keeps the others until they are changed.
+        // redis-server keeps the other keys until they are changed.
         if number == 0 {
             until("all is forgotten", || figures(0, 0, &mut other).ok()).unwrap();
         }
     }
 }
 
-/// A client whose copies are dropped when it is notified, while other clients change keys: in the
-/// end it has no outdated copy.
+/// A client drops its copies when it is notified, while other clients change keys. At the end it
+/// must have no outdated copy.
 #[test]
 fn no_copy_is_old_in_the_end() {
     const KEYS: u64 = 20;
@@ -383,7 +384,7 @@ fn no_copy_is_old_in_the_end() {
     let mut left = KEYS as usize;
     while left > 0 {
         let key = random.below(KEYS).to_string();
-        // After all writes, keys without a copy are read, and keys with a copy are not.
+        // After all writes, only keys without a copy are read.
         if writers.iter().all(|writer| writer.is_finished()) {
             left -= 1;
             if copies.contains_key(&left.to_string()) {
@@ -404,7 +405,7 @@ fn no_copy_is_old_in_the_end() {
         }
     }
     writers.into_iter().for_each(|writer| writer.join().expect("it writes"));
-    // When this arrives, all earlier notifications have arrived.
+    // When this notification arrives, all earlier ones have arrived.
     other.check("SET mark 1", "+OK\r\n");
     tracker.send(harness::encode_command(&["GET", "mark"]));
     other.run("SET mark 2");

@@ -1,5 +1,5 @@
-//! Clients that keep copies of what they read, as client libraries do, while others change it: no
-//! copy stays outdated, and what is read after an invalidation contains the change.
+//! Clients keep copies of what they read, as client libraries do, while other clients change the
+//! data. No copy may stay outdated, and a read after an invalidation must see the change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use harness::{Connection, Random, Reply, Server, encode_command, size, words};
 use parking_lot::Mutex;
 
 const KEYS: usize = 20;
-/// Requests that a reader sends at once, at most.
+/// Maximum number of requests that a reader sends at once.
 const PIPELINE: u64 = 6;
 const CHANNEL: &str = "__redis__:invalidate";
 
@@ -20,7 +20,7 @@ enum Mode {
     Default,
     OptIn,
     Broadcast,
-    /// To another connection, with RESP2.
+    /// By messages on another connection, with RESP2.
     Redirect,
 }
 
@@ -29,7 +29,7 @@ const MODES: [Mode; 4] = [Mode::Default, Mode::OptIn, Mode::Broadcast, Mode::Red
 /// A reader's copies.
 #[derive(Debug, Default)]
 struct Cache {
-    /// Values; none while a request is on its way of a reader that is notified elsewhere.
+    /// The copied values. In mode `Redirect`, `None` means that a request for the key is in flight.
     copies: BTreeMap<String, Option<i64>>,
     invalidations: usize,
 }
@@ -47,9 +47,9 @@ struct Reader {
     mode: Mode,
     connection: Connection,
     cache: Arc<Mutex<Cache>>,
-    /// Reads invalidations until that of the mark arrives.
+    /// A thread that reads invalidations until that of the mark arrives.
     listener: Option<JoinHandle<()>>,
-    /// A key of its own.
+    /// A key that only this reader uses.
     mark: String,
 }
 
@@ -78,7 +78,7 @@ impl Reader {
         Reader { mode, connection, cache, listener: reader_listener, mark }
     }
 
-    /// The next reply; invalidations before it take effect.
+    /// Returns the next reply, after applying the invalidations before it.
     fn reply(&mut self) -> Reply {
         loop {
             match self.connection.reply() {
@@ -88,13 +88,13 @@ impl Reader {
         }
     }
 
-    /// Reads keys with requests that are sent at once. Each value is at least the given one.
+    /// Reads keys with requests that are sent at once. Each value must be at least the given one.
     fn read(&mut self, keys: &[(String, i64)]) {
         let mut requests = Vec::new();
         for (key, _) in keys {
             match self.mode {
                 Mode::OptIn => requests.extend(encode_command(&words("CLIENT CACHING YES"))),
-                // An invalidation may arrive before the reply, and then concerns it.
+                // An invalidation may arrive before the reply, and then makes the reply outdated.
                 Mode::Redirect => {
                     self.cache.lock().copies.insert(key.clone(), None);
                 }
@@ -151,7 +151,7 @@ impl Reader {
     }
 }
 
-/// Applies the invalidations that another connection receives.
+/// Applies the invalidations that another connection receives, until that of `mark`.
 fn listen(mut listener: Connection, cache: &Mutex<Cache>, mark: &str) {
     loop {
         let message = listener.reply();
@@ -163,14 +163,14 @@ fn listen(mut listener: Connection, cache: &Mutex<Cache>, mark: &str) {
     }
 }
 
-/// What is known of the keys, whose values only increase.
+/// What is known about the keys, whose values only increase.
 struct World {
-    /// The highest value of each that a writer has received.
+    /// The highest value of each key that a writer has received.
     values: [AtomicI64; KEYS],
     writers: AtomicUsize,
 }
 
-/// A writer, until it ends or panics.
+/// Counts a writer until it ends or panics.
 struct Writing<'a>(&'a World);
 
 impl Drop for Writing<'_> {
@@ -180,7 +180,7 @@ impl Drop for Writing<'_> {
 }
 
 impl World {
-    /// Increments keys in a way of the writer's own, and notes what they are then.
+    /// Increments keys in a way that differs between writers, and records the resulting values.
     fn write(&self, server: &Server, number: usize, mut random: Random) {
         let _writing = Writing(self);
         let mut writer = server.connect_resp();
@@ -214,7 +214,7 @@ impl World {
         (format!("k:{key}"), self.values[key].load(Ordering::SeqCst))
     }
 
-    /// Reads while others write, and then compares all copies.
+    /// Reads while other clients write, and finally compares all copies with the values.
     fn read(&self, server: &Server, (mode, number): (Mode, usize), mut random: Random) {
         let mut reader = Reader::connect(server, mode, number);
         let mut other = server.connect_resp();
@@ -223,7 +223,7 @@ impl World {
             let first = random.below(KEYS as u64) as usize;
             let mut keys = Vec::new();
             for key in (first..KEYS).take(1 + random.below(PIPELINE) as usize) {
-                // Mostly, a copy serves instead.
+                // Mostly, a copy is used instead of a request.
                 if reader.copy(&format!("k:{key}")).is_none() || random.below(4) == 0 {
                     keys.push(self.least(key));
                 } else {
@@ -231,7 +231,7 @@ impl World {
                 }
             }
             match keys.is_empty() {
-                // Invalidations are received with replies.
+                // Invalidations are received together with replies.
                 true => reader.connection.send(encode_command(&["PING"])),
                 false => reader.read(&keys),
             }
@@ -258,7 +258,7 @@ impl World {
     }
 }
 
-/// By INCR, scripts, transactions and memcached's requests, on four workers.
+/// The changes are made by INCR, scripts, transactions and memcached's requests, on four workers.
 #[test]
 fn no_copy_stays_outdated_however_a_client_is_told() {
     const WRITERS: usize = 4;
@@ -279,7 +279,7 @@ fn no_copy_stays_outdated_however_a_client_is_told() {
     });
 }
 
-/// On whichever connection, even if the writer has no reply yet.
+/// The read may use any connection, and the writer may not have its reply yet.
 #[test]
 fn a_read_after_an_invalidation_sees_the_change() {
     let server = Server::nagi_with(&["--workers", "4"]);

@@ -1,10 +1,10 @@
-//! A crowd of clients that track keys: each is notified once of each change that concerns it.
+//! A crowd of clients that track keys: each must be notified once of each change that concerns it.
 
 use crate::crowd::{info, until_memory_is_free};
 use harness::{Connection, Random, Reply, Server, allow_open_files, encode_command, size, until};
 
 const KEYS: usize = 10;
-/// What a worker may keep of a client that has disconnected, for the next one.
+/// Bytes that a worker may keep for the next client after a client has disconnected.
 const KEPT_BYTES: u64 = 100;
 
 /// How a client tracks keys.
@@ -18,11 +18,11 @@ enum Mode {
 const MODES: [(Mode, &str); 3] =
     [(Mode::Default, ""), (Mode::Broadcast, "BCAST PREFIX k:"), (Mode::OptIn, "OPTIN")];
 
-/// One of the crowd.
+/// A client of the crowd.
 struct Tracker {
     connection: Connection,
     mode: Mode,
-    /// The key that it has read and may keep.
+    /// The key that the client has read and may keep.
     key: String,
 }
 
@@ -31,8 +31,8 @@ impl Tracker {
         self.connection.send(encode_command(&harness::words(command)));
     }
 
-    /// Sends the requests of a client that caches `key`, and one for another key that a client may
-    /// not cache if it has to opt in.
+    /// Requests `key` for caching. A client that has to opt in also requests another key, which it
+    /// may not cache.
     fn send_reads(&mut self) {
         if self.mode == Mode::OptIn {
             self.send("GET k:0");
@@ -49,7 +49,7 @@ impl Tracker {
         }
     }
 
-    /// Receives invalidations of this many keys, and returns the keys in order.
+    /// Receives invalidations of `count` keys. Returns the keys, sorted.
     fn invalidated(&mut self, count: usize) -> Vec<String> {
         let mut keys = Vec::new();
         while keys.len() < count {
@@ -62,7 +62,7 @@ impl Tracker {
     }
 }
 
-/// The crowd, in all modes alike; each mode has read all keys.
+/// Connects the crowd, with the same number of clients in each mode.
 fn crowd(server: &Server, count: usize) -> Vec<Tracker> {
     let mut crowd: Vec<Tracker> = (0..count)
         .map(|number| {
@@ -107,7 +107,7 @@ fn a_crowd_of_trackers_is_told_once_of_each_change() {
     gone(&mut writers[0], crowd, bytes_alone);
 }
 
-/// Each key is changed, in any order, by any of the writers, and again.
+/// Changes each key twice: in random order, by any of the writers, and then again.
 fn changed_twice(writers: &mut [Connection], random: &mut Random) {
     for _ in 0..2 {
         let mut left: Vec<usize> = (0..KEYS).collect();
@@ -119,8 +119,9 @@ fn changed_twice(writers: &mut [Connection], random: &mut Random) {
     }
 }
 
-/// A client that has read a key receives the first change of it, and one that tracks the prefix
-/// receives all. What follows is the invalidation of another key: nothing came twice or late.
+/// A client that has read a key must receive only its first change, and a client that tracks the
+/// prefix must receive all changes. The next message must be the invalidation of another key, which
+/// shows that no invalidation was repeated or late.
 fn told(crowd: &mut [Tracker]) {
     let twice: Vec<String> =
         (0..KEYS).flat_map(|key| [(); 2].map(|()| format!("k:{key}"))).collect();
@@ -145,7 +146,7 @@ fn told(crowd: &mut [Tracker]) {
         assert!(matches!(reply, Reply::Null), "{:?}: {reply:?}", tracker.mode);
     }
     let Some(first) = crowd.first_mut() else { return };
-    // Its own invalidation follows the replies.
+    // The client's own invalidation follows the replies.
     first.send("SET k:mark 1");
     first.connection.expect("+OK\r\n");
     crowd.iter_mut().for_each(|tracker| assert_eq!(tracker.invalidated(1), ["k:mark"]));
@@ -156,7 +157,7 @@ fn told(crowd: &mut [Tracker]) {
     broadcast.for_each(|tracker| assert_eq!(tracker.invalidated(1), ["k:mark"]));
 }
 
-/// They disconnect with keys tracked, and nothing of them remains.
+/// The clients disconnect while keys are tracked; none of their memory may remain.
 fn gone(client: &mut Connection, mut crowd: Vec<Tracker>, bytes_alone: u64) {
     read(&mut crowd);
     assert_eq!(info(client, "tracking_total_keys"), KEYS as u64);

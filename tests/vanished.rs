@@ -1,5 +1,5 @@
-//! A peer that disappears without notice, as when its machine or the network between fails: no FIN
-//! and no reset ever arrives, and `tcp-keepalive` detects it.
+//! A peer that disappears without notice, as when its machine or the network fails: no FIN and no
+//! RST ever arrives, and `tcp-keepalive` has to detect it.
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use harness::{Server, encode_command, run_tool, tool, until};
 
 use crate::link::{Link, SERVER};
 
-/// A client at the far end that sends `words` and then nothing more.
+/// Starts a client at the far end that sends `words` and then nothing more.
 fn far_client(link: &Link, port: &str, words: &str) -> Child {
     let mut command: Command = tool("ip");
     command.args(["netns", "exec", &link.client]).arg(tool("redis-cli").get_program());
@@ -19,7 +19,7 @@ fn far_client(link: &Link, port: &str, words: &str) -> Child {
     child
 }
 
-/// A client at the far end that requests a long value and reads nothing.
+/// Starts a client at the far end that requests a long value and does not read.
 fn far_sleeper(link: &Link, port: &str) -> Child {
     let mut command: Command = tool("ip");
     let script = format!(
@@ -30,7 +30,7 @@ fn far_sleeper(link: &Link, port: &str) -> Child {
     command.stdin(Stdio::piped()).spawn().expect("bash starts")
 }
 
-/// More than fits into the buffers of sockets.
+/// A command that creates a value larger than the buffers of sockets.
 const LARGE: &str = "SETRANGE large 40000000 end";
 
 #[test]
@@ -47,8 +47,8 @@ fn the_connection_of_a_vanished_peer_is_closed() {
         run_tool("ip", &[&client, words].concat())
     };
     assert_eq!(near(&LARGE.split(' ').collect::<Vec<_>>()).trim(), "40000003");
-    // One sends nothing, the second one gets a message after it has disappeared, and the third
-    // one's buffers are full.
+    // The first client sends nothing, the second receives a message after it has disappeared, and
+    // the third has full buffers.
     let mut silent = far_client(&link, &port, "CLIENT SETNAME silent\n");
     let mut spoken_to = far_client(&link, &port, "CLIENT SETNAME spoken-to\nMONITOR\n");
     let mut full = far_sleeper(&link, &port);

@@ -1,4 +1,4 @@
-//! memcached's `watch`: lines about events, in memcached's form.
+//! memcached's `watch`: lines about events, in memcached's format.
 
 use crate::binary::{encode, receive};
 use crate::differential::newest_memcached;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The key of a `get` that marks the end of a watcher's lines.
 const LAST: &str = "the-last";
 
-/// nagi and, if it is installed here, memcached 1.6.45.
+/// Starts nagi and, if it is installed, memcached 1.6.45.
 fn servers() -> Vec<(&'static str, Server)> {
     let nagi = Some(("nagi", Server::nagi()));
     let memcached = newest_memcached().map(|server| ("memcached", server));
@@ -26,7 +26,7 @@ fn watch(server: &Server, streams: &str) -> Connection {
     watcher
 }
 
-/// The next line without time, number and descriptor.
+/// Returns the next line without its time, number and descriptor.
 fn shown(watcher: &mut Connection) -> String {
     let mut line = String::new();
     while !line.ends_with('\n') {
@@ -38,8 +38,8 @@ fn shown(watcher: &mut Connection) -> String {
     words[2..].iter().filter(is_steady).copied().collect::<Vec<_>>().join(" ")
 }
 
-/// The lines that a watcher receives for these requests. memcached looks some keys up twice, and
-/// reports that.
+/// Returns the lines that a watcher receives for these requests. memcached accesses some keys
+/// twice, and reports both accesses.
 fn shown_of(server: &Server, streams: &str, requests: &[&str]) -> Vec<String> {
     let mut watcher = watch(server, streams);
     let mut client = server.connect_memcached();
@@ -229,13 +229,13 @@ fn unknown_streams_cannot_be_watched() {
                 found = found.or(line.strip_prefix(&format!("STAT {name} ")).map(str::to_owned));
             }
         };
-        // memcached's thread of watchers counts them later.
+        // memcached's thread for watchers counts them later.
         let mut is_counted = |count| (field(&mut client, "log_watchers")? == count).then_some(());
         until(&format!("{name} to count all"), || is_counted("20")).expect("they are counted");
         drop(watchers);
         until("their end", || is_counted("0")).expect("they are forgotten");
     }
-    // No events of these streams ever occur here.
+    // Events of these streams never occur here.
     for stream in ["sysevents", "proxyreqs", "proxyevents", "proxyuser", "rawcmds"] {
         let server = Server::nagi();
         server.connect_memcached().check_raw(format!("watch {stream}\r\n"), "ERROR\r\n");
@@ -258,7 +258,7 @@ fn requests_of_a_watcher_are_ignored() {
 
 #[test]
 fn a_watcher_that_does_not_read_misses_lines_and_delays_no_client() {
-    // memcached also loses lines on the way to a watcher, and does not report how many.
+    // memcached also loses lines on the way to a watcher, but does not report how many.
     let server = Server::nagi();
     let stream = TcpStream::connect(server.memcached_address()).expect("connects");
     stream.set_read_timeout(Some(Duration::from_millis(200))).expect("sets a timeout");
@@ -267,7 +267,7 @@ fn a_watcher_that_does_not_read_misses_lines_and_delays_no_client() {
     until("the answer", || reader.read_line(&mut line).ok()).expect("it watches");
     assert_eq!(std::mem::take(&mut line), "OK\r\n");
     let mut client = server.connect_memcached();
-    // 300 bytes for each line are more than the sockets and the buffer of a watcher hold.
+    // With 300 bytes per line, the lines exceed the buffers of the sockets and of a watcher.
     let (batches, batch) = (200, 500);
     let request = format!("get {}\r\n", "k".repeat(240)).repeat(batch);
     for _ in 0..batches {
@@ -275,7 +275,7 @@ fn a_watcher_that_does_not_read_misses_lines_and_delays_no_client() {
     }
     let (mut shown, mut skipped, mut asked) = (0, 0, batches * batch);
     while shown + skipped < asked {
-        // The number of skipped lines comes before the next line that is not skipped.
+        // The number of skipped lines precedes the next line that is not skipped.
         client.check_raw("get another\r\n", "END\r\n");
         asked += 1;
         while shown + skipped < asked && reader.read_line(&mut line).is_ok() {

@@ -1,4 +1,4 @@
-//! Debian's web servers, each started with one site, and the output of them and of ab.
+//! Runs Debian's web servers, each with one site, and the load generator ab.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,7 @@ use std::process::Command;
 use harness::{Folder, Server, root, run_tool, size, tool, until};
 use rustix::process::Signal;
 
-/// A web server, which is stopped with its processes when it is dropped.
+/// A web server, which is stopped together with its child processes on drop.
 pub(crate) struct WebServer {
     server: Server,
     pub(crate) address: SocketAddr,
@@ -21,8 +21,8 @@ impl WebServer {
     fn start(make: impl FnOnce(SocketAddr) -> Command) -> Self {
         let started = Server::start_web(|address| {
             let mut command = make(address);
-            // Apache ends its processes with a signal to their group, which would otherwise be that
-            // of the tests.
+            // Apache ends its processes by a signal to their process group, which must not be the
+            // group of the tests.
             command.process_group(0);
             command
         });
@@ -43,13 +43,14 @@ impl Drop for WebServer {
     fn drop(&mut self) {
         if self.server.is_running() {
             self.server.signal(Signal::TERM);
-            // Otherwise it is killed, and its processes may remain.
+            // If the server does not exit in time, it is killed, and its child processes may
+            // remain.
             let _ = until("its end", || (!self.server.is_running()).then_some(()));
         }
     }
 }
 
-/// The first indented block in a page of docs/ after a line that begins with `heading`.
+/// Returns the first indented block after a line that begins with `heading` in a page of docs/.
 pub(crate) fn documented(page: &str, heading: &str) -> String {
     let text = fs::read_to_string(root().join("docs").join(page)).expect("the page");
     let lines = text.lines().skip_while(|line| !line.starts_with(heading));
@@ -59,7 +60,7 @@ pub(crate) fn documented(page: &str, heading: &str) -> String {
     block.join("\n")
 }
 
-/// nginx, with the contents of `http`.
+/// Starts nginx with the given contents of its `http` block.
 pub(crate) fn nginx(folder: &Path, site: impl FnOnce(SocketAddr) -> String) -> WebServer {
     WebServer::start(|address| {
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -80,7 +81,7 @@ pub(crate) fn nginx(folder: &Path, site: impl FnOnce(SocketAddr) -> String) -> W
     })
 }
 
-/// Apache with the processes of prefork, and with these modules of Debian.
+/// Starts Apache with the prefork module and these modules of Debian.
 pub(crate) fn apache(
     folder: &Path,
     modules: &[&str],
@@ -114,13 +115,12 @@ pub(crate) fn apache(
     })
 }
 
-/// The number of requests in a run of ab, and the number of runs.
+/// Returns the number of requests in a run of ab, and the number of runs.
 pub(crate) fn requests() -> (usize, usize) {
     (size(1000, 10_000), size(3, 10))
 }
 
-/// Runs ab, which posts a body with ten requests at a time, several times. None of its requests may
-/// fail.
+/// Runs ab several times. It posts a body with ten concurrent requests, none of which may fail.
 pub(crate) fn post_often(folder: &Folder, url: &str, body: &str) {
     let (requests, runs) = requests();
     let requests = requests.to_string();
@@ -137,7 +137,7 @@ pub(crate) fn post_often(folder: &Folder, url: &str, body: &str) {
     }
 }
 
-/// The number of sockets with this port at either end that are in TIME_WAIT, in the network
+/// Returns the number of sockets in TIME_WAIT with this port at either end, in the network
 /// namespace of the calling thread.
 pub(crate) fn in_time_wait(port: u16) -> usize {
     let port = format!(":{port:04X}");
@@ -147,8 +147,8 @@ pub(crate) fn in_time_wait(port: u16) -> usize {
     waiting.filter(|it| it[1].ends_with(&port) || it[2].ends_with(&port)).count()
 }
 
-/// The settings that determine when ports are used up, in the network namespace of the calling
-/// thread.
+/// Returns the settings that determine when local ports run out, in the network namespace of the
+/// calling thread.
 pub(crate) fn settings_of_ports() -> String {
     let setting = |name: &str| {
         let text = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));

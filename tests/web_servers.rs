@@ -1,5 +1,5 @@
-//! Commands over HTTP compared with webdis, and through the web servers that are used in front of
-//! caches: the configurations are those of docs/nginx.md and docs/apache.md.
+//! Commands over HTTP compared with webdis, and through web servers that are used in front of
+//! caches, configured as in docs/nginx.md and docs/apache.md.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -29,7 +29,7 @@ struct Pair {
     kind: Kind,
     web: WebServer,
     nagi: Server,
-    /// A client of nagi itself.
+    /// A client that is connected to nagi directly.
     redis: Connection,
     folder: Folder,
 }
@@ -64,13 +64,13 @@ impl Pair {
         Pair { kind, web, nagi, redis, folder }
     }
 
-    /// A client that connects to the web server with the name of its site.
+    /// Connects a client to the web server under the name of its site.
     fn client(&self) -> Client {
         Client::calling("shop.example", self.web.address)
     }
 }
 
-/// The response to a request: its status and its body.
+/// Sends a request. Returns the status and the body of the response.
 fn exchange(address: SocketAddr, request: &str) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(address).expect("a web server");
     stream.write_all(request.as_bytes()).expect("it takes requests");
@@ -87,8 +87,8 @@ fn get(address: SocketAddr, target: &str) -> (u16, Vec<u8>) {
     exchange(address, &format!("{head}Connection: close\r\n\r\n"))
 }
 
-/// Runs ab with requests that count through a web server, and checks the sum and the remaining
-/// connections.
+/// Runs ab with requests that increment a counter through a web server. Checks the counter and the
+/// remaining connections.
 fn count_through(kind: Kind) {
     let mut pair = Pair::new(kind);
     let url = format!("http://{}/cache/", pair.web.address);
@@ -112,7 +112,7 @@ fn requests_come_through_apache() {
     count_through(Kind::Apache);
 }
 
-/// Bytes as a part of a path, mostly encoded as by browsers' `encodeURIComponent`.
+/// Encodes bytes as a part of a path, mostly like `encodeURIComponent` of browsers.
 fn encoded(bytes: &[u8]) -> String {
     let encode = |byte: &u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(*byte).to_string(),
@@ -153,7 +153,7 @@ fn keys_arrive_as_they_are() {
     keys.push((1..=255).collect());
     for _ in 0..100 {
         let mut key: Vec<u8> = (0..1 + random.below(12)).map(|_| random.bits() as u8).collect();
-        // No path can contain these, see the pages.
+        // No path can contain these bytes; see the pages.
         key.retain(|byte| ![0, b'.'].contains(byte));
         key.push(b'x');
         keys.push(key);
@@ -181,7 +181,7 @@ fn bytes_that_paths_cannot_contain_are_sent_in_a_body() {
         for key in ["a\0b", ".", "..", "/../../../a"] {
             let path = encoded(key.as_bytes());
             let status = pair.client().ask("PUT", &format!("/cache/SET/{path}"), "", b"v").status;
-            // It is refused, or executed as sent.
+            // The request must be refused, or executed as it was sent.
             let keys = pair.redis.run("KEYS *");
             let stored: Vec<_> = keys.list().iter().map(Reply::text).collect();
             match status {
@@ -297,7 +297,7 @@ fn webdis(folder: &Folder, redis: SocketAddr) -> (Server, SocketAddr) {
     started.unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// A request to which both servers must reply alike, as far as [`as_webdis`] says.
+/// A request to which both servers must give the same reply, as far as [`as_webdis`] says.
 struct Asked {
     method: &'static str,
     target: String,
@@ -323,12 +323,12 @@ const OPTIONS: [&str; 9] = [
     "?",
 ];
 
-/// Key names and values, encoded for a path; and values for a body, of which none is empty.
+/// Key names and values encoded for a path, and values for a body; none of the latter is empty.
 const KEYS: [&str; 5] = ["a", "b", "c%20d", "e%2Ff", "g.h"];
 const VALUES: [&str; 7] = ["1", "x", "", "hello%20world", "%22quoted%22", "a.b", "%C3%BC"];
 const BODIES: [&str; 6] = ["1", "x", "two words", "a/b.json", "%41+&?", "\u{fc}\u{4e2d}"];
 
-/// The path of a command.
+/// Returns the path of a command.
 fn command(random: &mut Random) -> String {
     let key = |random: &mut Random| random.choose(&KEYS).to_owned();
     let (k, v) = (key(random), random.choose(&VALUES));
@@ -363,7 +363,7 @@ fn request(random: &mut Random) -> Asked {
         }
     };
     let options = if random.below(4) == 0 { random.choose(&OPTIONS) } else { "" };
-    // webdis ignores these extensions if there is a type.
+    // webdis ignores these extensions if a type is given.
     let is_ignored = options.starts_with("?type") && [".raw", ".js", "."].contains(&extension);
     let options = if is_ignored { "" } else { options };
     let body = random.choose(&BODIES).to_owned();
@@ -386,7 +386,7 @@ fn request(random: &mut Random) -> Asked {
     }
 }
 
-/// What of a response is compared.
+/// The compared parts of a response.
 #[derive(Debug, PartialEq)]
 struct Answer {
     status: u16,
@@ -422,25 +422,25 @@ fn answer(address: SocketAddr, asked: &Asked, headers: &str) -> Answer {
     }
 }
 
-/// A response of nagi as webdis would send it. The reasons for the differences are in the table of
-/// docs/http.md, where each has an example.
+/// Converts a response of nagi to the one that webdis would send. The table in docs/http.md
+/// explains each difference with an example.
 fn as_webdis(asked: &Asked, mut ours: Answer) -> Answer {
-    // Errors of commands have the status 200 there.
+    // In webdis, errors of commands have the status 200.
     let is_error = ours.status == 400;
     ours.status = if is_error { 200 } else { ours.status };
-    // Text has no character set.
+    // In webdis, text has no character set.
     ours.media_type = ours.media_type.replace("; charset=utf-8", "");
     if ours.status == 404 {
         ours.media_type.clear();
         ours.disposition.clear();
     }
-    // JSONP has the type of JSON.
+    // In webdis, JSONP has the type of JSON.
     let path = asked.target.split('?').next().unwrap_or_default();
     let is_script = path.ends_with(".js") || asked.body.ends_with(".js");
     if ours.media_type == "application/javascript" && !is_script {
         "application/json".clone_into(&mut ours.media_type);
     }
-    // Elements that are null are omitted, but counted.
+    // webdis omits elements that are null, but counts them.
     if ours.body.starts_with('*') {
         ours.body = ours.body.replace("$-1\r\n", "");
     }
@@ -469,7 +469,7 @@ fn thousands_of_requests_are_answered_as_by_webdis() {
         if *method != "GET" || !is_read || ours.status != 200 || own_tag.is_empty() {
             continue;
         }
-        // Each has tags of its own, for which it answers alike.
+        // Each server has its own entity tags, and must treat them in the same way.
         for (address, tag) in [(server.http(), own_tag), (theirs, their_tag)] {
             for (tag, status) in [(&*tag, 304), ("\"other\"", 200)] {
                 let known = format!("If-None-Match: {tag}\r\n");
@@ -478,7 +478,7 @@ fn thousands_of_requests_are_answered_as_by_webdis() {
                 assert_eq!(answer.body.is_empty(), status == 304 || ours.body.is_empty(), "{what}");
             }
         }
-        // webdis has no HEAD: it is the head of the response to GET.
+        // webdis has no HEAD, so the response is compared with the head of the response to GET.
         let head = Asked { method: "HEAD", target: target.clone(), body: String::new() };
         let told = as_webdis(&asked, answer(server.http(), &head, ""));
         assert_eq!((told.status, told.media_type), (ours.status, ours.media_type), "{what}");

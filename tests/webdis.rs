@@ -1,10 +1,10 @@
-//! The table of differences from webdis in docs/http.md: both servers reply as it says.
+//! Checks the table of differences from webdis in docs/http.md: both servers must reply as it says.
 
 use std::net::SocketAddr;
 
 use harness::{Connection, Folder, Server, root, tool, until};
 
-/// A response: its status, its media type, and its body with spaces in place of line ends.
+/// A response: its status, its media type, and its body with blanks in place of line breaks.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -29,13 +29,13 @@ fn ask(address: SocketAddr, request: &str, body: &str, has_host: bool) -> Answer
     }
 }
 
-/// The code spans in a cell.
+/// Returns the code spans in a cell.
 fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
 /// Checks that a cell describes a response: the status, the media type if one is given, and the
-/// body, which may continue at three dots.
+/// body, which may continue if the cell's text ends in three dots.
 fn check(cell: &str, answer: &Answer, what: &str) {
     let words = quoted(cell);
     let status = words.first().copied().unwrap_or_default();
@@ -67,7 +67,7 @@ fn webdis(folder: &Folder, redis: SocketAddr) -> (Server, SocketAddr) {
         command
     });
     let (server, address) = started.unwrap_or_else(|problem| panic!("{problem}"));
-    // It listens before it has connected to Redis.
+    // webdis listens before it has connected to Redis.
     until("webdis has its connections", || {
         (ask(address, "GET /PING", "", true).status == 200).then_some(())
     })

@@ -1,4 +1,4 @@
-//! Files of users, and the arguments of ACL SETUSER.
+//! ACL files, and the arguments of ACL SETUSER.
 
 #![no_main]
 

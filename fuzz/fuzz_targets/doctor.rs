@@ -1,4 +1,4 @@
-//! Texts of a server and of the kernel, as `nagi doctor` reads and judges them.
+//! Texts of a server and of the kernel, which `nagi doctor` parses and evaluates.
 
 #![no_main]
 

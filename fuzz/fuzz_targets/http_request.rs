@@ -1,4 +1,5 @@
-//! What clients send over HTTP and what becomes of replies, one of both by the first byte.
+//! HTTP requests and the replies that become responses, or queries of the status page; the first
+//! byte selects which.
 
 #![no_main]
 

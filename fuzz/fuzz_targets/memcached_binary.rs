@@ -1,4 +1,4 @@
-//! Requests of memcached's binary protocol, cut anywhere.
+//! Requests of memcached's binary protocol, cut at arbitrary positions.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Meta requests, cut anywhere, with their keys in base64.
+//! Meta requests, cut at arbitrary positions, and their keys in base64.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Requests and replies of memcached's text protocol, cut anywhere.
+//! Requests and replies of memcached's text protocol, cut at arbitrary positions.
 
 #![no_main]
 

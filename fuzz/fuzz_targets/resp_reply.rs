@@ -1,4 +1,4 @@
-//! Replies of RESP, cut anywhere.
+//! Replies of RESP, cut at arbitrary positions.
 
 #![no_main]
 

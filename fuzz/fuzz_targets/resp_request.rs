@@ -1,4 +1,4 @@
-//! Requests of RESP, cut anywhere.
+//! Requests of RESP, cut at arbitrary positions.
 
 #![no_main]
 

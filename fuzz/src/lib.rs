@@ -1,5 +1,6 @@
-//! What the fuzz targets assert: any bytes mean the same whole, cut and one by one, and what
-//! the property tests check at every call of a parser.
+//! The assertions of the fuzz targets: parsers give the same results for input in one piece, cut at
+//! arbitrary positions, and byte by byte. They also check the invariants of the property tests at
+//! every call of a parser.
 
 #[path = "../../crates/proto/tests/pieces/feed.rs"]
 mod feed;
@@ -11,19 +12,20 @@ pub use nagi_commands::fuzzing::acl_file;
 use nagi_proto::memcached::{base64, binary};
 use nagi_proto::{MalformedReply, memcached, resp};
 
-/// Longest input that is also fed byte by byte.
+/// Maximum length of an input that is also fed byte by byte.
 const BYTE_BY_BYTE: usize = 512;
 
-/// An input with the places to cut it at.
+/// An input, and the positions at which it is cut.
 struct Case<'a> {
-    /// A spare bit for a target to choose by.
+    /// A bit that selects a variant of the target.
     flag: bool,
     cuts: Vec<usize>,
     input: &'a [u8],
 }
 
 impl<'a> Case<'a> {
-    /// The first byte holds the number of cuts and the flag; two bytes for each cut follow.
+    /// Parses an input. The first byte contains the number of cuts and the flag; two bytes for each
+    /// cut follow.
     fn new(data: &'a [u8]) -> Option<Self> {
         let (&head, rest) = data.split_first()?;
         let (places, input) = rest.split_at_checked(usize::from(head & 7) * 2)?;
@@ -31,12 +33,13 @@ impl<'a> Case<'a> {
         Some(Case { flag: head & 8 != 0, cuts: cuts.collect(), input })
     }
 
-    /// Asserts that `read` makes the same of the input in every kind of pieces.
+    /// Asserts that `read` returns the same result for the whole input and for its pieces.
     fn same_in_pieces<T: PartialEq + std::fmt::Debug>(&self, read: impl Fn(&[&[u8]]) -> T) {
         self.agrees_in_pieces(read, PartialEq::eq);
     }
 
-    /// Asserts that what `read` makes of the input in every kind of pieces agrees with the whole.
+    /// Asserts that the results of `read` for the whole input and for its pieces agree, as defined
+    /// by `agrees`.
     fn agrees_in_pieces<T: std::fmt::Debug>(
         &self,
         read: impl Fn(&[&[u8]]) -> T,
@@ -53,7 +56,8 @@ impl<'a> Case<'a> {
     }
 }
 
-/// What clients send over HTTP, and what replies become; queries of the status page, and its texts.
+/// Checks HTTP requests and the replies that become responses, or the queries and the text of the
+/// status page. The first byte selects which.
 pub fn http_request(data: &[u8]) {
     match data.split_first() {
         Some((0x80.., data)) => nagi_commands::fuzzing::list_options(data),
@@ -61,7 +65,7 @@ pub fn http_request(data: &[u8]) {
     }
 }
 
-/// Requests of RESP, before and after a login.
+/// Parses requests of RESP, with the limits before or after a login.
 pub fn resp_request(data: &[u8]) {
     if let Some(case) = Case::new(data) {
         let limits = resp::Limits { bulk_bytes: 100_000, authenticated: case.flag };
@@ -69,7 +73,7 @@ pub fn resp_request(data: &[u8]) {
     }
 }
 
-/// Replies of RESP, and their trees.
+/// Parses replies of RESP, and decodes them to trees.
 pub fn resp_reply(data: &[u8]) {
     if let Some(case) = Case::new(data) {
         case.same_in_pieces(|pieces| {
@@ -86,7 +90,7 @@ pub fn resp_reply(data: &[u8]) {
     }
 }
 
-/// A complete reply decodes to all of its bytes, unless something in it is malformed.
+/// Asserts that a complete reply decodes to all of its bytes, or is malformed inside.
 fn decode(reply: &[u8]) {
     match resp::Reply::decode(reply) {
         Ok(decoded) => assert_eq!(decoded.map(|(_, len)| len), Some(reply.len())),
@@ -94,7 +98,7 @@ fn decode(reply: &[u8]) {
     }
 }
 
-/// Requests and replies of memcached's text protocol.
+/// Parses requests and replies of memcached's text protocol.
 pub fn memcached_text(data: &[u8]) {
     if let Some(case) = Case::new(data) {
         let limits = memcached::Limits {
@@ -109,7 +113,7 @@ pub fn memcached_text(data: &[u8]) {
     }
 }
 
-/// Requests of memcached's binary protocol.
+/// Parses requests of memcached's binary protocol.
 pub fn memcached_binary(data: &[u8]) {
     if let Some(case) = Case::new(data) {
         let limits = binary::Limits { value_bytes: if case.flag { 16 } else { 1 << 20 } };
@@ -117,7 +121,8 @@ pub fn memcached_binary(data: &[u8]) {
     }
 }
 
-/// What follows a meta command and a key, and that key in base64.
+/// Parses a meta request. The input is the part after the command's name; its words are also used
+/// as keys in base64.
 pub fn memcached_meta(data: &[u8]) {
     const COMMANDS: [&[u8]; 6] = [b"mg ", b"ms ", b"md ", b"ma ", b"me ", b"mn "];
     let Some((command, rest)) = data.split_first() else { return };
@@ -133,8 +138,8 @@ pub fn memcached_meta(data: &[u8]) {
     spelled(&line);
 }
 
-/// Any bytes come back from how they are spelled, and what a text spells does as well: the bits
-/// of its last letter that say nothing may have been set.
+/// Asserts that bytes survive encoding as base64, and that bytes decoded from base64 do. The text
+/// itself need not survive, because the unused bits of its last letter may be set.
 fn spelled(bytes: &[u8]) {
     let mut decoded = Vec::new();
     if base64::decode(bytes, &mut decoded) {

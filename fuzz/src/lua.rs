@@ -1,5 +1,5 @@
-//! What scripts and libraries of functions have to hold to, whatever their text is: they end within
-//! their limits, and leave an engine that runs the next script as the one before.
+//! The invariants of scripts and function libraries, whatever their text is: they end within their
+//! limits, and leave an engine that runs the next script as before.
 
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Args, Output, Span};
@@ -7,13 +7,15 @@ use nagi_script::{Digest, Engine, Host, LogLevel, Source, Words, is_name};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What Lua may take, in bytes; an engine without scripts takes about a tenth of it.
+/// Memory limit of Lua in bytes. An engine without scripts takes about a tenth of it.
 const MEMORY: usize = 4 << 20;
-/// Looks at whether a script is to end, of which there is one every 10,000 instructions.
+/// Number of checks after which a script is told to end. There is a check every 10,000
+/// instructions.
 const LOOKS: u32 = 30;
-/// Scripts between two looks at what they share, which takes as long as a hundred short ones.
+/// Number of scripts between two checks of the shared globals. A check takes as long as a hundred
+/// short scripts.
 const STRIDE: u32 = 16;
-/// What the second script makes of all that scripts share; functions are told by their addresses.
+/// A script that lists everything that scripts share. Functions are identified by their addresses.
 const GLOBALS: &[u8] = b"local function list(value, depth)
     local seen = {}
     for name, part in pairs(value) do
@@ -30,7 +32,7 @@ end
 local strings = getmetatable('')
 return list(_G, 0) .. (strings and list(strings, 1) or '') .. tostring(getmetatable(_G))";
 
-/// A server that answers by the first word, in all kinds of replies.
+/// A host whose reply depends on the first word of the command; all kinds of replies occur.
 struct Server {
     looks_left: Rc<Cell<u32>>,
 }
@@ -66,7 +68,7 @@ impl Host for Server {
     }
 }
 
-/// An engine with what its globals were when it was new.
+/// An engine, and the listing of its globals when it was new.
 struct Tried {
     engine: Engine,
     looks_left: Rc<Cell<u32>>,
@@ -94,7 +96,7 @@ impl Tried {
         tried
     }
 
-    /// The reply to a script that was compiled.
+    /// Runs a compiled script. Returns its reply.
     fn run(&mut self, text: &[u8], version: Version) -> Vec<u8> {
         self.looks_left.set(LOOKS);
         let mut out = Output::default();
@@ -152,8 +154,8 @@ impl Tried {
     }
 }
 
-/// The first byte chooses a script or, once in eight times, a library of functions, and the version
-/// of RESP; the others are its text.
+/// The first byte selects the version of RESP, and a script or, in one of eight cases, a function
+/// library. The other bytes are the text.
 pub fn source(data: &[u8]) {
     let Some((kind, text)) = data.split_first() else { return };
     let version = if kind & 8 == 0 { Version::Two } else { Version::Three };

@@ -1,5 +1,5 @@
-//! What files and payloads in RDB's format have to hold to: bytes mean the same in whatever pieces
-//! they are read, and a value means the same in a file and in a payload.
+//! The invariants of files and payloads in RDB's format: a file reads the same in pieces of any
+//! length, and a value has the same meaning in a file and in a payload.
 
 use nagi_persist::Checksum;
 use nagi_persist::payload::{Dump, Restore, Restored};
@@ -12,8 +12,8 @@ use std::collections::HashSet;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-/// Collections as all that makes them up, one byte string for each; the parts of streams are put
-/// together as well, and looked at if this says so.
+/// Builds collections as lists of bytes that contain all of their elements. Streams are also built
+/// as streams and, if `looks_at_streams`, checked.
 struct Lists {
     looks_at_streams: bool,
 }
@@ -88,8 +88,8 @@ fn shown(part: &StreamPart<'_>) -> Vec<u8> {
     format!("{part:?}").into_bytes()
 }
 
-/// A stream that was read holds together: its entries are the same forwards, backwards and one by
-/// one, and it comes back from a payload of its own.
+/// Checks that a stream is consistent: its entries are the same forwards, backwards and one by one,
+/// and it survives being dumped and restored.
 fn look_at(stream: &Stream) {
     let (mut forwards, mut backwards) = (Vec::new(), Vec::new());
     let (from, to) = (StreamId::MIN, StreamId::MAX);
@@ -111,7 +111,7 @@ fn look_at(stream: &Stream) {
     assert!(forwards.last().is_none_or(|last| *last <= stream.last_id()));
     let mut parts = Vec::new();
     let _ = stream.walk_parts(0, |mut part| {
-        // The form of payloads does not have it.
+        // The format of payloads does not contain `active_ms`, so restoring sets it to `seen_ms`.
         if let StreamPart::Consumer { seen_ms, active_ms, .. } = &mut part {
             *active_ms = Some(*seen_ms);
         }
@@ -126,7 +126,7 @@ fn look_at(stream: &Stream) {
     assert_eq!(again, parts, "from a payload of its own");
 }
 
-/// A source that gives at most so many bytes at once.
+/// A source that returns at most `most` bytes per read.
 struct Pieces<'a> {
     rest: &'a [u8],
     most: usize,
@@ -142,8 +142,8 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// The first byte chooses the version and whether there is a right checksum, the second how many
-/// bytes are read at once and whether values are read or passed over.
+/// The first byte selects the version, and whether a correct checksum is appended. The second byte
+/// selects the number of bytes per read, and whether values are read or skipped.
 pub fn file(data: &[u8]) {
     let [head, second, body @ ..] = data else { return };
     let magic = match head & 0xf {
@@ -164,7 +164,7 @@ pub fn file(data: &[u8]) {
     assert_eq!(whole, pieces, "in pieces of {most}");
 }
 
-/// What was read, and what is wrong in the end.
+/// The items and values that were read, and the error at the end, if any.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     items: Vec<Item>,
@@ -207,8 +207,8 @@ fn read<R: Read>(mut reader: Reader<R>, texts: bool, seen: &mut Seen) -> Result<
     }
 }
 
-/// A payload's body, sealed as it has to be, gives what the same body gives in a file. The first
-/// byte is the type, and whether Valkey's numbers count.
+/// Checks that a payload with a correct checksum restores to the same value as its body in a file.
+/// The first byte selects the type, and whether type numbers are Valkey's.
 pub fn restore(data: &[u8]) {
     const LONGEST_BYTES: usize = 1 << 20;
     let [first, data @ ..] = data else { return };
@@ -224,10 +224,10 @@ pub fn restore(data: &[u8]) {
     let lists = Lists { looks_at_streams: true };
     let restored = finish(Restore::new(Rope::from_bytes(&payload), LONGEST_BYTES, lists));
 
-    // The type, a key of one letter, the value, the end without a checksum.
+    // The file contains the type, a key of one letter, the value, and the end without a checksum.
     let file = [magic.as_bytes(), &[value_type], b"\x01k", data, b"\xff", &[0; 8]].concat();
     let loaded = load_one(&file);
-    // Strings in which elements are packed may be too long for a payload.
+    // A string in which elements are packed may be longer than a payload allows.
     let may_be_too_long =
         |it: &Value| it.seen.len() as u64 + 300 * it.elements > LONGEST_BYTES as u64;
     if restored.is_none() && loaded.as_ref().is_some_and(may_be_too_long) {
@@ -236,7 +236,7 @@ pub fn restore(data: &[u8]) {
     assert_eq!(restored, loaded, "as a payload and in a file");
 }
 
-/// What was read of a value.
+/// The contents of a value.
 #[derive(Debug, PartialEq)]
 struct Value {
     seen: Vec<u8>,
@@ -265,7 +265,8 @@ fn finish(mut restore: Restore<Lists>) -> Option<Value> {
     }
 }
 
-/// The one value of a file that ends after it, as the reader and the loader have it.
+/// Returns the only value of a file that ends after it. Asserts that the reader and the loader
+/// agree.
 fn load_one(file: &[u8]) -> Option<Value> {
     let mut reader = Reader::new(file, true).ok()?;
     let Item::Key(record) = reader.next_item().ok()? else { return None };
@@ -283,7 +284,7 @@ fn load_one(file: &[u8]) -> Option<Value> {
         }
         Some(Value { seen, elements: 0 })
     };
-    // Something else may stand between the value and the end, but not in a payload.
+    // A file may have other items between the value and the end, but a payload may not.
     let at_end = reader.offset() == file.len() as u64 - 9;
     let is_one = at_end && reader.next_item().ok()? == Item::End;
     let value = value.filter(|_| is_one);
@@ -293,7 +294,7 @@ fn load_one(file: &[u8]) -> Option<Value> {
     value
 }
 
-/// The last value of a file, by the loader.
+/// Returns the last value of a file, as the loader reads it.
 fn load_all(file: &[u8]) -> Option<Value> {
     let options = LoadOptions { databases: 16, now_ms: None, verify_checksum: true };
     let lists = Lists { looks_at_streams: false };

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use harness::{Connection, Server, nagi_binary, root};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A folder of one test, which is removed at its end.
+/// A folder of one test, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -41,7 +41,7 @@ fn nagi(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs nagi where it is expected to end by itself.
+/// Runs nagi with arguments with which it should exit without being stopped.
 fn output(arguments: &[&str]) -> Output {
     nagi(arguments).stdin(Stdio::null()).output().expect("starts")
 }
@@ -74,8 +74,8 @@ fn a_small_file_takes_effect() {
     assert!(!told.contains("databases"), "{told}");
 }
 
-/// The files that are shipped with other servers, if this machine has them: that of Debian's Redis
-/// 7.0, which `cargo xtask setup` installs, and those of Redis 8.0 and Valkey 9.1.
+/// Returns the configuration files of other servers, if this machine has them: of Debian's Redis
+/// 7.0, which `cargo xtask setup` installs, and of Redis 8.0 and Valkey 9.1.
 fn shipped() -> Vec<PathBuf> {
     let files = [
         ".setup/debian/etc/redis/redis.conf",
@@ -98,7 +98,7 @@ fn shipped_files_start_nagi_unedited() {
     assert!(!files.is_empty(), "setup brings one");
     for file in files {
         eprintln!("starting with {}", file.display());
-        // The package uses folders of the system; a test uses its own.
+        // The package's file names folders of the system; a test replaces them.
         let folder = Folder::new("shipped");
         let (log, pidfile) = (folder.path("log"), folder.path("pid"));
         let own = ["--dir", &folder.path(""), "--logfile", &log, "--pidfile", &pidfile];
@@ -152,7 +152,7 @@ fn a_file_need_not_be_utf_8() {
     fs::write(&file, [&text[..], user].concat()).expect("a file");
     let login = [&b"AUTH"[..], b"ren\xe9", b"p\xe4ss"];
     for rewrites in [true, false] {
-        // The folder is written into the file too, and must exist at the second start.
+        // The folder is also written into the file, so it must exist at the second start.
         let server = start(&["serve", &file, "--dir", &folder.path("")]);
         let mut client = server.connect_resp();
         assert_eq!(setting(&mut client, "databases"), "7");
@@ -271,7 +271,7 @@ fn the_background_is_entered_once_it_listens() {
     let mut command = nagi(&[&["./relative.conf"][..], &own].concat());
     let started = command.current_dir(&folder.0).stdin(Stdio::null()).output().expect("starts");
     assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
-    // Both files exist as soon as the command has ended.
+    // The pidfile and the log exist as soon as the command has ended.
     let process: i32 = fs::read_to_string(&pidfile).expect("a pidfile").trim().parse().unwrap();
     let lines = fs::read_to_string(&ports).expect("a ports file");
     let port = lines.lines().next().and_then(|line| line.strip_prefix("resp ")).expect("a port");
@@ -296,8 +296,7 @@ fn unchanged_lines_are_not_rewritten() {
     fs::create_dir(folder.path("data")).expect("a folder");
     let text = "port any\nmemcached-port 0\ndaemonize yes\ndir data\npidfile pid\n";
     fs::write(folder.path("relative.conf"), text).expect("a file");
-    // If the default port of pages is taken, by this or by another process, that is not a change
-    // either.
+    // If the default port of pages is used by this or another process, that is not a change either.
     let _taken = std::net::TcpListener::bind("127.0.0.1:7379");
     let mut command = nagi(&["serve", "relative.conf", "--ports-file", "ports"]);
     let started = command.current_dir(folder.path("")).output().expect("starts");
@@ -331,12 +330,12 @@ fn the_supervisor_is_notified() {
 #[test]
 fn settings_are_read_from_the_standard_input() {
     let mut command = Command::new("sh");
-    // The harness provides no input.
+    // The harness provides no standard input.
     let script = format!("echo 'databases 7' | exec '{}' serve - \"$@\"", nagi_binary().display());
     command.args(["-c", &script, "sh"]);
     let server = Server::start_nagi(command).expect("starts");
     assert_eq!(setting(&mut server.connect_resp(), "databases"), "7");
-    // The harness would end the shell, which has started nagi.
+    // The harness would kill only the shell, which has started nagi.
     let mut client = server.connect_resp();
     client.send("SHUTDOWN\r\n");
     assert_eq!(client.rest(), b"");
@@ -353,7 +352,7 @@ fn names_of_other_servers_bring_their_arguments() {
     let server = Server::start_redis(name("redis-server")).expect("starts");
     server.connect_resp().check("PING", "+PONG\r\n");
     assert_eq!(setting(&mut server.connect_resp(), "memcached-port"), "0");
-    // It listens before it logs this.
+    // The server listens before it logs this.
     let says = |words: &str| server.log().contains(words).then_some(());
     harness::until("the log", || says("Ready to accept connections")).expect("it is ready");
     assert!(says(&format!(" PID: {}", server.process_id())).is_some(), "{}", server.log());
@@ -370,7 +369,7 @@ fn names_of_other_servers_bring_their_arguments() {
     let error = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && error.contains("needs a file of users"), "{error}");
     for (program, argument, expected) in [
-        // For programs that look for a version in it.
+        // This is for programs that look for a version in the output.
         ("redis-server", "--version", "Redis server v=7.2.4 sha="),
         ("redis-server", "-v", " (nagi 0."),
         ("redis-server", "--help", "--maxmemory"),
@@ -439,9 +438,9 @@ fn the_manual_and_completions_know_the_options() {
     assert!(error.contains("cannot write manual pages to /nonexistent/x: "), "{error}");
 }
 
-/// What bash offers as completions of the last word.
+/// Returns the completions that bash offers for the last word.
 fn completions(words: &[&str]) -> Vec<String> {
-    // Calls the function that the script has declared in the way readline does.
+    // Calls the function that the script has declared, in the same way as readline does.
     let script = r#"
         eval "$("$1" completions bash)"
         shift

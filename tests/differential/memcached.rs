@@ -1,16 +1,16 @@
-//! nagi compared with memcached.
+//! Compares nagi with memcached's text protocol.
 
 use std::collections::HashMap;
 
 use harness::{Connection, Random, Server};
 
-/// The keyspace is emptied about this often, so that histories stay short.
+/// The keyspace is emptied after about this number of commands, so that histories stay short.
 const COMMANDS_A_HISTORY: u64 = 500;
 
 const KEYS: [&str; 4] = ["a", "b", "key:1", "key:2"];
 
-/// Numbers only in the form that counting produces, since the length of others would show padding.
-/// No empty values: when counting, memcached reads the bytes after an empty value.
+/// Numbers have only the form that increments produce, because the length of other forms would show
+/// padding. No value is empty, because memcached's increment reads bytes beyond an empty value.
 const VALUES: [&str; 7] = [
     "0",
     "1",
@@ -21,7 +21,8 @@ const VALUES: [&str; 7] = [
     "a value that is longer than the others of its kind",
 ];
 
-/// What is put before or after a value: digits there would make a number beyond every range.
+/// Parts that are appended or prepended. Digits among them would create a number beyond every
+/// range.
 const PARTS: [&str; 4] = ["", "word", "two words", "x-"];
 
 const NUMBERS: [&str; 9] =
@@ -29,18 +30,18 @@ const NUMBERS: [&str; 9] =
 
 const FLAGS: [&str; 4] = ["0", "1", "65536", "4294967295"];
 
-/// Far in the future, or in the past, so that nothing expires during the comparison. Times that do
-/// not parse are left out, since it depends on the version whether the data after such a line is
-/// skipped.
+/// Times far in the future or in the past, so that nothing expires during the comparison. Times
+/// that do not parse are omitted, because the versions of memcached differ in whether they skip the
+/// data after such a line.
 const TIMES: [&str; 5] = ["0", "0", "1000", "2000000000", "-1"];
 
-/// Replaced by the unique number that this server last gave the key.
+/// A placeholder for the CAS number that this server last assigned to the key.
 const UNIQUE: &str = "{unique}";
 
-/// A unique number that no server has given.
+/// A CAS number that no server has assigned.
 const STALE: &str = "987654321987654";
 
-/// One server, and the unique numbers that it has given.
+/// A server, and the CAS numbers that it has assigned.
 struct Side {
     connection: Connection,
     uniques: HashMap<String, String>,
@@ -51,11 +52,11 @@ impl Side {
         Self { connection: server.connect_memcached(), uniques: HashMap::new() }
     }
 
-    /// Sends a request and returns all lines that answer it, unique numbers masked.
+    /// Sends a request. Returns all lines that answer it, with CAS numbers masked.
     fn run(&mut self, key: &str, request: &str) -> Vec<String> {
         let unique = self.uniques.get(key).map_or(STALE, String::as_str);
         self.connection.send(request.replace(UNIQUE, unique));
-        // Everything before the reply to this belongs to the request.
+        // Everything before the reply to this command belongs to the request.
         self.connection.send("version\r\n");
         let mut lines = Vec::new();
         loop {
@@ -80,7 +81,7 @@ impl Side {
     }
 }
 
-/// A request and the key that it is about.
+/// Returns a request, and the key that it uses.
 fn request(random: &mut Random) -> (&'static str, String) {
     let key = random.choose(&KEYS);
     let noreply = if random.below(10) == 0 { " noreply" } else { "" };
@@ -114,8 +115,8 @@ fn request(random: &mut Random) -> (&'static str, String) {
             format!("delete {key}{}{noreply}\r\n", random.choose(&["", "", "", " 0"]))
         }
         _ => {
-            // Versions of memcached differ for lines with too few words, so these lines have
-            // enough.
+            // The versions of memcached differ for lines with too few words, so these lines have
+            // enough words.
             let odd = [
                 "nonsense\r\n",
                 "verbosity 0\r\n",
@@ -162,8 +163,9 @@ fn random_requests_are_answered_as_by_memcached() {
             "nagi (left) and memcached (right) differ after:\n{}",
             history[history.len().saturating_sub(12)..].join("\n")
         );
-        // memcached may keep the old length and pad with spaces, and versions before 1.6.45 cannot
-        // read back numbers over half of the range; this makes the values the same again.
+        // memcached may keep the old length and pad with blanks, and versions before 1.6.45 cannot
+        // read back numbers above half of the range. Setting the value makes both servers equal
+        // again.
         let counts = text.starts_with("incr ") || text.starts_with("decr ");
         if let [number] = our_lines.as_slice()
             && counts

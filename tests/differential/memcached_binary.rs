@@ -1,16 +1,17 @@
-//! nagi's binary protocol compared with memcached's.
+//! Compares nagi's binary protocol with memcached's.
 
 use std::collections::HashMap;
 
 use crate::binary::{encode, receive};
 use harness::{Connection, Random, Server};
 
-/// The keyspace is emptied about this often, so that histories stay short.
+/// The keyspace is emptied after about this number of requests, so that histories stay short.
 const REQUESTS_A_HISTORY: u64 = 200;
 
 const KEYS: [&str; 4] = ["a", "b", "key:1", "with blanks\r\n"];
 
-/// No number that counting makes shorter: memcached pads those with spaces.
+/// No number in these values becomes shorter when it is incremented or decremented, because
+/// memcached pads shorter numbers with blanks.
 const VALUES: [&str; 5] = ["1000000", "word", "two words", "x", "a longer value than others"];
 
 const STORE: [u8; 6] = [0x01, 0x02, 0x03, 0x11, 0x12, 0x13];
@@ -23,7 +24,7 @@ const NOOP: u8 = 0x0a;
 const DELETE_ALWAYS: u8 = 0x04;
 const FLUSH: [u8; 2] = [0x08, 0x18];
 const OTHER: [u8; 3] = [NOOP, FLUSH[0], FLUSH[1]];
-/// The opaque of the request that marks the end of the replies to a request.
+/// The opaque of the request whose reply marks the end of the replies to the request before it.
 const END: u32 = 0xffff_fff1;
 
 /// A reply: opcode, status, extras with key and value, and whether it has a version number.
@@ -31,7 +32,7 @@ type Answer = (u8, u16, Vec<u8>, bool);
 
 struct Side {
     connection: Connection,
-    /// The version numbers that this server has given.
+    /// The version numbers that this server has assigned.
     versions: HashMap<&'static str, u64>,
 }
 
@@ -143,7 +144,7 @@ fn compare(memcached: &Server) {
         );
         if FLUSH.contains(&request.opcode) {
             // About once in a hundred thousand times, memcached 1.6.45 still has a key that was
-            // stored in the second of the flush.
+            // stored in the second of the flush, so all keys are removed again.
             theirs.forget();
         }
     }

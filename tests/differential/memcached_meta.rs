@@ -1,16 +1,17 @@
-//! nagi's meta commands compared with memcached's.
+//! Compares nagi's meta commands with memcached's.
 
 use harness::{Connection, Random, Server};
 
-/// The keyspace is emptied about this often, so that histories stay short.
+/// The keyspace is emptied after about this number of requests, so that histories stay short.
 const REQUESTS_A_HISTORY: u64 = 200;
 
 const KEYS: [&str; 4] = ["a", "b", "key:1", "key:2"];
-/// Keys that can only be written in base64, so that all requests write them alike: memcached
-/// returns a key as it was written when it was stored, and nagi as the request writes it.
+/// Keys that can only be written in base64, so that all requests write them in the same way.
+/// memcached returns a key as it was written when it was stored, nagi as the request writes it.
 const SPELLED: [&str; 2] = ["AAEC", "AAH/"];
 
-/// Numbers that counting does not make shorter: memcached pads those with spaces.
+/// Numbers that do not become shorter when they are incremented or decremented, because memcached
+/// pads shorter numbers with blanks.
 const VALUES: [&str; 6] =
     ["1000000", "5000000", "word", "two words", "x", "a longer value than others"];
 
@@ -59,12 +60,13 @@ const FLAGS: [&str; 42] = [
     "u",
 ];
 
-/// Flags, not the same one twice in a row, but sometimes one twice.
+/// Returns random flags. The same flag never follows itself, but may occur twice.
 fn flags(random: &mut Random, command: &str) -> String {
     let mut words = String::new();
     for _ in 0..random.below(6) {
         let flag = random.choose(&FLAGS);
-        // What would decrement to a shorter number, or store a version whose number is compared.
+        // These flags would decrement to a shorter number, or store a version number that is
+        // compared.
         if command == "ma" && flag.starts_with('M') && flag != "MI" && flag != "Mx" {
             continue;
         }
@@ -94,11 +96,12 @@ fn request(random: &mut Random) -> String {
     }
 }
 
-/// How memcached shows those keys if `mg` created their entries, with placeholders for bytes that
-/// are not text, and how nagi shows them: bytes such as a line break would end the reply's line.
+/// How memcached shows these keys if `mg` has created their entries, with placeholders for bytes
+/// that are not text, and how nagi shows them. Raw bytes such as a line break would end the reply's
+/// line.
 const RAW: [(&str, &str); 2] = [("k\0\u{1}\u{2}", "kAAEC b"), ("k\0\u{1}\u{fffd}", "kAAH/ b")];
 
-/// The remaining seconds, as if no time had passed since they were set.
+/// Returns the remaining seconds as if no time had passed since they were set.
 fn whole_time(word: &str) -> Option<String> {
     let left: u64 = word.strip_prefix('t')?.parse().ok()?;
     [100, 1000]
@@ -107,8 +110,8 @@ fn whole_time(word: &str) -> Option<String> {
         .map(|it| format!("t{it}"))
 }
 
-/// The complete reply to a request, with keys in one form, differences of a few seconds removed,
-/// and version numbers masked: servers count them differently.
+/// Returns the complete reply to a request. Keys are in one form, differences of a few seconds are
+/// removed, and version numbers are masked, because the servers count them differently.
 fn answer(connection: &mut Connection, request: &str) -> Vec<String> {
     connection.send(request);
     connection.send("version\r\n");
@@ -134,8 +137,8 @@ fn answer(connection: &mut Connection, request: &str) -> Vec<String> {
 
 #[test]
 fn random_meta_requests_are_answered_as_by_memcached() {
-    // Its LRU thread sometimes holds entries; counting then cannot change them in place, and
-    // forgets that they were read.
+    // memcached's LRU thread sometimes holds entries. An increment then cannot change them in
+    // place, and forgets that they were read.
     let memcached = super::newest_memcached_with(&["-o", "no_lru_maintainer"]);
     let nagi = Server::nagi();
     let Some(memcached) = memcached else {

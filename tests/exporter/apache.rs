@@ -1,4 +1,4 @@
-//! Debian's prometheus-apache-exporter, unchanged, on `/server-status?auto`.
+//! Debian's prometheus-apache-exporter, unmodified, reads `/server-status?auto`.
 
 use harness::{Server, tool, until};
 
@@ -29,10 +29,10 @@ fn apache_exporter_has_every_metric_of_its_list() {
     let sum = |name: &str| -> f64 {
         metrics.iter().filter(|(series, _)| super::name(series) == name).map(|(_, it)| it).sum()
     };
-    // Bytes of both replies, in units of 1,024.
+    // The bytes of both replies, in units of 1,024.
     assert_eq!(sum("apache_sent_kilobytes_total"), 200.0);
-    // Without a script the place of the script thread is shown as open, and does not count as a
-    // worker.
+    // Without a running script, the place of the script thread is shown as open and does not count
+    // as a worker.
     assert_eq!([sum("apache_workers"), sum("apache_scoreboard")], [3.0, 4.0]);
     assert_eq!(metrics["apache_scoreboard{state=\"open_slot\"}"], 1.0);
     assert_eq!(metrics["apache_connections{state=\"total\"}"], 2.0);

@@ -1,8 +1,7 @@
-//! What Prometheus and its exporters read from a server.
+//! Prometheus and its exporters read a server's metrics and statistics.
 //!
-//! The metrics that an exporter has for nagi are compared with a list in `tests/reference` that has
-//! a line for each metric that the exporter knows:
-//!
+//! The metrics that an exporter reports for nagi are compared with a list in `tests/reference` that
+//! has a line for each metric that the exporter knows:
 //! ```text
 //! redis_up = 1                  every series has this value
 //! redis_memory_used_bytes >= 1  every series has at least this value
@@ -21,10 +20,10 @@ use std::net::SocketAddr;
 
 use harness::{Connection, root};
 
-/// Values by names and labels in their original form.
+/// Values, by names and labels as they were written.
 type Samples = BTreeMap<String, f64>;
 
-/// The body of a page.
+/// Returns the body of a page.
 fn fetch(address: SocketAddr, target: &str, accept: &str) -> String {
     let mut client = Connection::open(address);
     client.send(format!("GET {target} HTTP/1.0\r\nHost: {address}\r\nAccept: {accept}\r\n\r\n"));
@@ -34,7 +33,7 @@ fn fetch(address: SocketAddr, target: &str, accept: &str) -> String {
     body.to_owned()
 }
 
-/// The samples of a page whose names begin with `prefix`.
+/// Returns the samples of a page whose names begin with `prefix`.
 fn samples(page: &str, prefix: &str) -> Samples {
     let lines = page.lines().filter(|line| line.starts_with(prefix));
     let sample = |line: &str| {
@@ -82,7 +81,8 @@ impl List {
         Some((name.to_owned(), check))
     }
 
-    /// Differences from the list; `other` are the samples of the server that it compares with.
+    /// Returns the differences from the list; `other` contains the samples of the server to compare
+    /// with.
     fn faults(&self, ours: &Samples, other: &Samples) -> Vec<String> {
         let mut faults = Vec::new();
         for unlisted in ours.keys().filter(|series| !self.0.contains_key(name(series))) {

@@ -1,5 +1,5 @@
-//! Debian's prometheus, unchanged: it scrapes `/metrics` in both forms, and promtool finds nothing
-//! wrong with them.
+//! Debian's prometheus, unmodified, scrapes `/metrics` in both forms, and promtool must find no
+//! fault in them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -14,13 +14,14 @@ use super::fetch;
 const TEXT: &str = "text/plain; version=0.0.4";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
 
-/// Forwards requests with another Accept header: this prometheus always requests OpenMetrics.
+/// Starts a relay that forwards requests with another Accept header, because this prometheus always
+/// requests OpenMetrics.
 fn relay_as_text(server: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
     thread::spawn(move || {
         for client in listener.incoming() {
-            // If the client disconnects, the server does nothing.
+            // If the client disconnects, there is nothing to relay.
             let _ = client.and_then(|client| pass_on(client, server));
         }
     });
@@ -41,7 +42,7 @@ fn pass_on(mut client: TcpStream, server: SocketAddr) -> std::io::Result<()> {
     client.write_all(&answer)
 }
 
-/// The reply of prometheus' API.
+/// Returns the reply of prometheus' API.
 fn ask(prometheus: SocketAddr, target: &str) -> Value {
     let body = fetch(prometheus, &format!("/api/v1/{target}"), "application/json");
     let answer: Value = serde_json::from_str(&body).unwrap_or_else(|_| panic!("{body}"));
@@ -49,7 +50,7 @@ fn ask(prometheus: SocketAddr, target: &str) -> Value {
     answer["data"].clone()
 }
 
-/// The value of an expression that returns one.
+/// Returns the value of an expression whose result is a single value.
 fn value(prometheus: SocketAddr, expression: &str) -> Option<f64> {
     let data = ask(prometheus, &format!("query?query={expression}"));
     data["result"][0]["value"][1].as_str()?.parse().ok()
@@ -86,7 +87,7 @@ fn prometheus_scrapes_both_forms() {
         [("open", "nagi_received_bytes", "bytes"), ("text", "nagi_received_bytes_total", "")]
     {
         let up = until(job, || {
-            // It replies 503 until it has read its own data.
+            // prometheus replies 503 until it has read its own data.
             let answers = TcpStream::connect(prometheus).is_ok_and(is_ready);
             let up = answers.then(|| value(prometheus, &format!("up%7Bjob=%22{job}%22%7D")));
             up.flatten().filter(|up| *up == 1.0)
@@ -111,8 +112,8 @@ fn is_ready(mut client: TcpStream) -> bool {
         && answer.contains(" 200 OK")
 }
 
-/// Converts OpenMetrics to the form that promtool reads: it knows only the text form, in which the
-/// head of a counter has the name of its samples.
+/// Converts OpenMetrics to the text form, the only one that promtool reads. There, the head of a
+/// counter has the name of the counter's samples.
 fn as_text(page: &str) -> String {
     let heads = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let kinds: BTreeMap<&str, &str> = heads.collect();

@@ -1,5 +1,5 @@
-//! Debian's prometheus-redis-exporter, unchanged, with all of its options that are useful with one
-//! server.
+//! Debian's prometheus-redis-exporter, unmodified, with all of its options that are useful for a
+//! single server.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use harness::{Connection, Folder, Server, encode_command, tool, until};
 
 use super::{List, Samples, fetch, samples};
 
-/// The exporter and its address.
+/// Starts the exporter. Returns it and its address.
 fn exporter(folder: &Folder) -> (Server, SocketAddr) {
     let script = folder.write("script.lua", "return {'scripted', '7'}");
     let mut exporter = tool("prometheus-redis-exporter");
@@ -21,10 +21,10 @@ fn exporter(folder: &Folder) -> (Server, SocketAddr) {
 }
 
 /// Sends requests of all kinds that metrics count, the same for every server. Returns clients that
-/// stay connected: one that waits for a list, and two that wait for messages.
+/// stay connected: one waits for a list, and two wait for messages.
 fn use_server(server: &Server) -> Vec<Connection> {
     let mut client = server.connect_resp();
-    // On a slow machine there would be further requests in the log.
+    // On a slow machine, the slow log would contain additional requests.
     client.check("CONFIG SET slowlog-log-slower-than -1", "+OK\r\n");
     let mut waiting = [(); 3].map(|()| server.connect_resp());
     waiting[0].send(encode_command(&["BLPOP", "queue", "0"]));
@@ -71,7 +71,7 @@ fn use_server(server: &Server) -> Vec<Connection> {
 
 fn metrics(exporter: SocketAddr, server: &Server) -> Samples {
     let page = fetch(exporter, &format!("/scrape?target=redis://{}", server.resp()), "text/plain");
-    // For these two, servers differ in whether they count the request that reads them.
+    // The servers differ in whether these two metrics include the request that reads them.
     let is_kept = |series: &str| {
         !["config|resetstat", "info"].iter().any(|it| series.contains(&format!("cmd=\"{it}\"")))
     };
@@ -83,7 +83,7 @@ fn redis_exporter_has_every_metric_of_its_list() {
     let folder = Folder::new("redis-exporter");
     let (_running, exporter) = exporter(&folder);
     let list = List::read("redis-exporter.txt");
-    // nagi also logs by the total time, which may be long on a slow machine.
+    // nagi also logs by total time, which may be long on a slow machine.
     let servers = [Server::nagi_with(&["--slowlog-total-slower-than", "-1"]), Server::redis()];
     let [nagi, redis] = servers.map(|server| {
         let _clients = use_server(&server);
@@ -91,7 +91,7 @@ fn redis_exporter_has_every_metric_of_its_list() {
     });
     let faults = list.faults(&nagi, &redis);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    // The list has a reason for each metric that only redis-server has.
+    // The list contains a reason for each metric that only redis-server has.
     let names = list.names();
     let missing: Vec<_> = redis.keys().filter(|it| !names.contains(super::name(it))).collect();
     assert!(missing.is_empty(), "{missing:?}");

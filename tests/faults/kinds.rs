@@ -1,4 +1,4 @@
-//! The kinds of servers that faults are injected into, which combinations cannot occur, and how
+//! The kinds of servers that faults are injected into, the combinations that cannot occur, and how
 //! often a fault must be named.
 
 use std::fs::OpenOptions;
@@ -19,12 +19,13 @@ use Kind::{Memcached, Nagi, Redis, Valkey};
 pub(crate) enum Kind {
     Nagi,
     Redis,
-    /// The one of Debian sid that `cargo xtask bench` installs, if it is there.
+    /// The Valkey of Debian sid, if `cargo xtask bench` has installed it.
     Valkey,
     Memcached,
 }
 
-/// Combinations that cannot occur: a fault, the kinds that do not have it, and why.
+/// Combinations that cannot occur: a fault, the kinds of servers that cannot have it, and the
+/// reason.
 const IMPOSSIBLE: [(&str, &[Kind], &str); 10] = [
     ("large-values", &[Nagi], "small requests are answered between the pieces of a large value"),
     ("slow-commands", &[Nagi], "other clients do not wait for a long command"),
@@ -49,7 +50,7 @@ const IMPOSSIBLE: [(&str, &[Kind], &str); 10] = [
 ];
 
 impl Kind {
-    /// Those that are installed here.
+    /// Returns the kinds of servers that are installed.
     pub(crate) fn available() -> impl Iterator<Item = Kind> {
         let is_there = |kind: &Kind| *kind != Valkey || newest("valkey-server").is_some();
         [Nagi, Redis, Valkey, Memcached].into_iter().filter(is_there)
@@ -81,7 +82,7 @@ impl Kind {
         }
     }
 
-    /// The same with a command that ends with the program.
+    /// Starts the server with a command whose last word is the program, such as a wrapper.
     pub(super) fn start_as(self, mut command: Command, arguments: &[&str]) -> Server {
         command.args(arguments);
         let started = match self {
@@ -118,7 +119,7 @@ impl Kind {
         }
     }
 
-    /// Gets a key that does not exist.
+    /// Requests a key that does not exist.
     pub(super) fn miss(self, client: &mut Connection, key: &str) {
         if self == Memcached {
             client.check_raw(format!("get {key}\r\n"), "END\r\n");
@@ -128,14 +129,14 @@ impl Kind {
     }
 }
 
-/// How often a fault is injected again if it was not named: other tests use processors meanwhile,
-/// and then the doctor reports less.
+/// How often a fault is injected again if it was not named. The doctor reports less while other
+/// tests use the processors.
 const ATTEMPTS: u32 = 5;
 
-/// Whether an attempt does not count. With several rounds, whose hits are counted, only the machine
-/// decides that, whether the fault was named or not: a rule for misses alone would raise the share
-/// of hits. A single round only asks whether the fault can be named, which a hit answers on any
-/// machine.
+/// Whether an attempt does not count because other programs used the machine. If several rounds are
+/// run, hits are counted, so hits and misses are void under the same condition: a condition for
+/// misses only would raise the share of hits. A single round only shows whether the fault can be
+/// named, so a hit counts on any machine.
 fn is_void(others: f64, is_miss: bool, rounds: u32) -> bool {
     others >= CONTENDED && (is_miss || rounds > 1)
 }
@@ -151,8 +152,8 @@ fn hits_and_misses_are_void_alike_where_they_are_counted() {
 }
 
 /// Injects a fault into each kind of server that can have it, with strengths from 0 to 1, and
-/// checks how often it is named first. If it cannot be injected, there is no run, and the reason is
-/// shown.
+/// checks how often the fault is named first. If the fault cannot be injected, prints the reason
+/// instead.
 pub(super) fn check(name: &str, inject: impl Fn(Kind, f64) -> Result<Run, String>) {
     let rounds = std::env::var("NAGI_DOCTOR_ROUNDS").map_or(1, |it| it.parse().expect("a number"));
     let only = std::env::var("NAGI_DOCTOR_KINDS").unwrap_or_default().to_lowercase();
@@ -204,7 +205,7 @@ pub(super) fn check(name: &str, inject: impl Fn(Kind, f64) -> Result<Run, String
     }
 }
 
-/// Writes a result for `cargo xtask doctor`, if that runs the tests: a line with a JSON object.
+/// Prints a result as a line with a JSON object, if `cargo xtask doctor` runs the tests.
 pub(super) fn note(what: &str, fields: &[(&str, Value)]) {
     let Some(path) = std::env::var_os("NAGI_DOCTOR_RESULTS") else { return };
     let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
@@ -214,12 +215,12 @@ pub(super) fn note(what: &str, fields: &[(&str, Value)]) {
     writeln!(file, "{}", Value::Object(object)).expect("it is written");
 }
 
-/// A number between two, according to the strength.
+/// Interpolates between two numbers according to the strength.
 pub(super) fn between(weak: f64, strong: f64, strength: f64) -> f64 {
     weak + (strong - weak) * strength
 }
 
-/// The pace of the test is part of the fault.
+/// Pauses, as a part of the fault.
 pub(super) fn pass(milliseconds: f64) {
     let (start, time) = (Instant::now(), Duration::from_secs_f64(milliseconds / 1e3));
     until("time to pass", || (start.elapsed() >= time).then_some(())).expect("time passes");

@@ -1,20 +1,20 @@
-//! How much of this machine's processors programs that are not part of a test use: if a doctor
-//! misses or finds something meanwhile, that is due to them.
+//! Measures how much of the machine's processors is used by programs that are not part of a test.
+//! Such programs may cause the doctor's findings, or its misses.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// From this share of all processors on, other programs influence the findings.
+/// The share of all processors from which other programs influence the findings.
 pub(crate) const CONTENDED: f64 = 0.25;
 
 /// Processor time until one moment, in ticks of the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    /// Of all processors, idle or not.
+    /// The time of all processors, busy or idle.
     all: u64,
-    /// For which they were busy, with any process.
+    /// The time for which processors were busy with any process.
     busy: u64,
-    /// Used by this process and all that it has started.
+    /// The time used by this process and all of its descendants.
     own: u64,
 }
 
@@ -24,13 +24,13 @@ impl Moment {
         let line = table.lines().next().expect("a line of all processors");
         let ticks: Vec<u64> =
             line.split_whitespace().skip(1).map_while(|it| it.parse().ok()).collect();
-        // After these eight come guests, which are included in the first two.
+        // The fields after the eighth are times of guests, which the first two include.
         let all = ticks.iter().take(8).sum();
         let idle: u64 = ticks.iter().skip(3).take(2).sum();
         Moment { all, busy: all - idle, own: own_ticks(std::process::id()) }
     }
 
-    /// The share of all processors that other programs have had since then.
+    /// Returns the share of all processors that other programs have used since then.
     pub(crate) fn others_since(self) -> f64 {
         let now = Self::now();
         let own = now.own.saturating_sub(self.own);
@@ -39,13 +39,15 @@ impl Moment {
     }
 }
 
-/// The time that a process and its descendants have used, including those that have ended.
+/// Returns the ticks that a process and its descendants have used, including those that have
+/// exited.
 fn own_ticks(process: u32) -> u64 {
     let folders = fs::read_dir("/proc").expect("the kernel lists processes").flatten();
     let processes = folders.filter_map(|folder| {
         let id: u32 = folder.file_name().to_str()?.parse().ok()?;
         let text = fs::read_to_string(folder.path().join("stat")).ok()?;
-        // The name in brackets may have any bytes in it. After it: state, parent, …
+        // The name in parentheses may contain any bytes. The fields after it are the state, the
+        // parent and so on.
         let fields = text.rsplit_once(')')?.1.split_whitespace().skip(1);
         let fields: Vec<u64> = fields.map(|field| field.parse().unwrap_or(0)).collect();
         let times = fields.get(10..14)?.iter().sum();

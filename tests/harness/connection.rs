@@ -1,4 +1,4 @@
-//! A TCP connection of which the test controls every byte.
+//! A TCP connection with which a test controls every byte.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -6,10 +6,10 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use crate::reply::Reply;
 use crate::wait::PATIENCE;
 
-/// A connection to a server; any error on it fails the test.
+/// A connection to a server. Any error on it fails the test.
 pub struct Connection {
     stream: TcpStream,
-    /// Received, but not yet returned.
+    /// Received bytes that have not been returned yet.
     received: Vec<u8>,
 }
 
@@ -17,7 +17,7 @@ impl Connection {
     /// Connects to `address`.
     ///
     /// # Panics
-    /// When no server listens there, or has room.
+    /// No server listens at the address, or the server accepts no more connections.
     #[must_use]
     pub fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect_timeout(&address, PATIENCE)
@@ -28,10 +28,10 @@ impl Connection {
         Self { stream, received: Vec::new() }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     ///
     /// # Panics
-    /// When the server has closed the connection or does not read for long.
+    /// The server has closed the connection, or does not read for a long time.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.try_send(bytes).expect("the server reads what is sent");
     }
@@ -39,23 +39,23 @@ impl Connection {
     /// Sends bytes that the server may refuse by closing the connection.
     ///
     /// # Errors
-    /// When it did, or does not read for long.
+    /// The server has closed the connection, or does not read for a long time.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
         self.stream.write_all(bytes.as_ref())
     }
 
-    /// Shuts down the sending side; replies can still be received.
+    /// Shuts down the sending direction. Replies can still be received.
     ///
     /// # Panics
-    /// When the connection is broken.
+    /// The connection is broken.
     pub fn finish_sending(&self) {
         self.stream.shutdown(Shutdown::Write).expect("shuts the sending side down");
     }
 
-    /// Receives exactly `expected`, no more; fails at the first byte that differs.
+    /// Receives exactly the bytes `expected`. Fails at the first byte that differs.
     ///
     /// # Panics
-    /// When something else is received, or the connection ends.
+    /// Other bytes are received, or the connection ends.
     pub fn expect(&mut self, expected: impl AsRef<[u8]>) {
         self.expect_for("the test", expected.as_ref());
     }
@@ -80,37 +80,37 @@ impl Connection {
         );
     }
 
-    /// Sends bytes and receives exactly `expected`.
+    /// Sends bytes, and receives exactly `expected`.
     ///
     /// # Panics
-    /// When something else is received.
+    /// Other bytes are received.
     pub fn check_raw(&mut self, request: impl AsRef<[u8]>, expected: impl AsRef<[u8]>) {
         let request = request.as_ref();
         self.send(request);
         self.expect_for(&request.escape_ascii().to_string(), expected.as_ref());
     }
 
-    /// Sends a command given as [`words`] and receives exactly `expected`.
+    /// Sends a command, split by [`words`], and receives exactly `expected`.
     ///
     /// # Panics
-    /// When something else is received.
+    /// Other bytes are received.
     pub fn check(&mut self, command: &str, expected: impl AsRef<[u8]>) {
         self.send(encode_command(&words(command)));
         self.expect_for(command, expected.as_ref());
     }
 
-    /// Sends a command given as [`words`] and returns the reply.
+    /// Sends a command, split by [`words`], and returns the reply.
     ///
     /// # Panics
-    /// When no RESP reply comes.
+    /// The answer is not a RESP reply.
     pub fn run(&mut self, command: &str) -> Reply {
         self.run_words(&words(command))
     }
 
-    /// Sends a command whose words may be any bytes and returns the reply.
+    /// Sends a command whose words may be any bytes, and returns the reply.
     ///
     /// # Panics
-    /// When no RESP reply comes.
+    /// The answer is not a RESP reply.
     pub fn run_words(&mut self, command: &[impl AsRef<[u8]>]) -> Reply {
         self.send(encode_command(command));
         self.reply()
@@ -119,15 +119,15 @@ impl Connection {
     /// Receives one RESP reply.
     ///
     /// # Panics
-    /// When what comes is not one.
+    /// The received bytes are not a reply.
     pub fn reply(&mut self) -> Reply {
         self.reply_and_bytes().0
     }
 
-    /// Receives one RESP reply, and returns it as it came, too.
+    /// Receives one RESP reply. Returns it together with its bytes.
     ///
     /// # Panics
-    /// When what comes is not one.
+    /// The received bytes are not a reply.
     pub fn reply_and_bytes(&mut self) -> (Reply, Vec<u8>) {
         loop {
             if let Some((reply, length)) = Reply::parse(&self.received) {
@@ -137,10 +137,10 @@ impl Connection {
         }
     }
 
-    /// Receives through the next `\r\n`, which is left out.
+    /// Receives a line. Returns it without its `\r\n`.
     ///
     /// # Panics
-    /// When the connection ends before.
+    /// The connection ends before the line does.
     pub fn line(&mut self) -> String {
         loop {
             if let Some(length) = self.received.windows(2).position(|pair| pair == b"\r\n") {
@@ -155,7 +155,7 @@ impl Connection {
     /// Receives `count` bytes.
     ///
     /// # Panics
-    /// When the connection ends before.
+    /// The connection ends earlier.
     pub fn take(&mut self, count: usize) -> Vec<u8> {
         while self.received.len() < count {
             self.receive().expect("receives what was announced");
@@ -166,7 +166,7 @@ impl Connection {
     /// Receives everything until the server closes the connection.
     ///
     /// # Panics
-    /// When it stays open.
+    /// The connection stays open.
     pub fn rest(&mut self) -> Vec<u8> {
         loop {
             match self.receive() {
@@ -179,7 +179,7 @@ impl Connection {
 
     fn receive(&mut self) -> Result<(), String> {
         let mut buffer = [0; 16 * 1024];
-        // With a server in the same process, a signal or its ring may interrupt the call.
+        // If the server is in this process, a signal or its io_uring may interrupt the call.
         let read = loop {
             match self.stream.read(&mut buffer) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -192,7 +192,7 @@ impl Connection {
                 self.received.extend_from_slice(&buffer[..count]);
                 Ok(())
             }
-            // How a close looks when the server had not read all that was sent.
+            // The kernel reports this if the server closes the connection with unread data.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Err(CLOSED.to_owned()),
             Err(error) => Err(format!("nothing received: {error}")),
         }
@@ -214,7 +214,7 @@ pub fn encode_command(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
     bytes
 }
 
-/// Splits at spaces; a word in double quotes may contain them, or be empty.
+/// Splits a command at blanks. A word in double quotes may be empty or contain blanks.
 #[must_use]
 pub fn words(command: &str) -> Vec<&str> {
     let mut words = Vec::new();

@@ -1,13 +1,14 @@
-//! Commands and their replies, compared with those of nagi and of the server that it replaces.
+//! Compares the replies to commands with expected replies, in nagi and in the server that it
+//! replaces.
 
 use crate::server::Server;
 
-/// Sends commands one after the other to an empty nagi and to an empty redis-server; each must
-/// reply with exactly the given bytes.
+/// Sends commands one after another to an empty nagi and an empty redis-server. Each must reply
+/// with exactly the given bytes.
 ///
 /// # Panics
 ///
-/// When one of them replies otherwise.
+/// One of the servers replies otherwise.
 pub fn as_redis(conversation: &[(&str, &str)]) {
     for (name, server) in [("nagi", Server::nagi()), ("redis-server", Server::redis())] {
         eprintln!("asking {name}");
@@ -18,10 +19,11 @@ pub fn as_redis(conversation: &[(&str, &str)]) {
     }
 }
 
-/// The same for raw requests in memcached's text protocol.
+/// Sends raw requests of memcached's text protocol one after another to an empty nagi and an empty
+/// memcached. Each must reply with exactly the given bytes.
 ///
 /// # Panics
-/// When nagi or memcached replies otherwise.
+/// One of the servers replies otherwise.
 pub fn as_memcached(conversation: &[(&str, &str)]) {
     for (name, server) in [("nagi", Server::nagi()), ("memcached", Server::memcached())] {
         eprintln!("asking {name}");

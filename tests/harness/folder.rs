@@ -1,17 +1,17 @@
-//! Files of a test.
+//! A folder for the files of a test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder of one test, which is removed at its end.
+/// A folder that is removed on drop.
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes an empty folder, with `name` in its name.
+    /// Creates an empty folder whose name contains `name`.
     ///
     /// # Panics
-    /// When the system refuses.
+    /// The system refuses.
     #[must_use]
     pub fn new(name: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -22,16 +22,16 @@ impl Folder {
         Self(path)
     }
 
-    /// The path of the folder.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Writes a file, and returns its path.
+    /// Writes a file. Returns its path.
     ///
     /// # Panics
-    /// When the system refuses.
+    /// The system refuses.
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, text).expect("a file");
@@ -41,7 +41,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A program that is just ending may still write.
+        // A program that is about to exit may still write, so errors are ignored.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

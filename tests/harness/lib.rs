@@ -1,5 +1,5 @@
-//! What black-box tests share: servers that stop with the test, raw sockets, third-party clients.
-//! It uses none of nagi's crates, so that their faults cannot stay hidden because of it.
+//! Helpers that black-box tests share: servers that stop with the test, raw sockets, third-party
+//! clients. They use none of nagi's crates, so that they cannot hide faults of these crates.
 //!
 //! ```no_run
 //! let server = harness::Server::nagi();
@@ -9,11 +9,11 @@
 //! client.check_raw("get greeting\r\n", "VALUE greeting 0 12\r\ngood morning\r\nEND\r\n");
 //! ```
 //!
-//! A test starts a server of its own (some milliseconds) unless it says why not. `check` sends
-//! words as a RESP array and compares the reply's bytes; `check_raw` sends bytes as they are; `run`
-//! returns a [`Reply`] for further checks. Commands with the same replies by redis-server are best
-//! written as a conversation for [`as_redis`], which checks both servers. A test that fails shows
-//! the server's log.
+//! Each test starts its own server, which takes some milliseconds, unless the test says why not.
+//! `check` sends words as a RESP array and compares the reply's bytes; `check_raw` sends bytes
+//! unchanged; `run` returns a [`Reply`] for further checks. Commands to which redis-server gives
+//! the same replies are best written as a conversation for [`as_redis`], which checks both servers.
+//! A test that fails shows the server's log.
 
 mod connection;
 mod conversation;

@@ -1,4 +1,4 @@
-//! Reading RESP2 and RESP3 replies, independently of nagi's own protocol code.
+//! Parses RESP2 and RESP3 replies, independently of nagi's own protocol code.
 
 /// One reply of a server.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,25 +15,25 @@ pub enum Reply {
     Null,
     /// `*2`
     Array(Vec<Reply>),
-    /// `%1`, its keys and values one after the other
+    /// `%1`, with keys and values alternating
     Map(Vec<Reply>),
     /// `~2`
     Set(Vec<Reply>),
     /// `>2`
     Push(Vec<Reply>),
-    /// `,1.5`, as it was written
+    /// `,1.5`, with its digits unchanged
     Double(String),
     /// `#t`
     Boolean(bool),
-    /// `(123`, as it was written
+    /// `(123`, with its digits unchanged
     BigNumber(String),
 }
 
 impl Reply {
-    /// The first reply in `bytes` and its length in bytes, or `None` while it is incomplete.
+    /// Returns the first reply in `bytes` and its length in bytes; `None` while it is incomplete.
     ///
     /// # Panics
-    /// When `bytes` cannot be the start of a reply.
+    /// `bytes` cannot be the start of a reply.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let line_length = bytes.windows(2).position(|pair| pair == b"\r\n")?;
@@ -89,10 +89,10 @@ impl Reply {
         Some((items, at))
     }
 
-    /// The text of a simple or bulk string.
+    /// Returns the text of a simple or bulk string.
     ///
     /// # Panics
-    /// When the reply is something else.
+    /// The reply is of another type.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -102,10 +102,10 @@ impl Reply {
         }
     }
 
-    /// The value of an integer.
+    /// Returns the value of an integer.
     ///
     /// # Panics
-    /// When the reply is something else.
+    /// The reply is of another type.
     #[must_use]
     pub fn integer(&self) -> i64 {
         match self {
@@ -114,10 +114,10 @@ impl Reply {
         }
     }
 
-    /// The items of an array, a map (keys and values in turn), a set or a push.
+    /// Returns the items of an array, a map (keys and values alternating), a set or a push.
     ///
     /// # Panics
-    /// When the reply is something else.
+    /// The reply is of another type.
     #[must_use]
     pub fn list(&self) -> &[Self] {
         match self {

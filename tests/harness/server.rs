@@ -1,4 +1,4 @@
-//! Starting a server on unused ports, and stopping it whatever the result of the test.
+//! Starts servers on unused ports, and stops them whatever the result of the test is.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,35 +19,35 @@ use crate::connection::Connection;
 use crate::tools::{newest, root, tool};
 use crate::wait::{PATIENCE, until, until_within};
 
-/// How long a start may take: it may load gigabytes.
+/// How long a start may take; the server may have to load gigabytes.
 const START_PATIENCE: Duration = PATIENCE.saturating_mul(10);
 
-/// A running server; dropping it stops it.
+/// A running server, which is stopped on drop.
 pub struct Server {
     process: Child,
-    /// Holds the log, and the files that the server writes.
+    /// The folder for the log and for the files that the server writes.
     folder: PathBuf,
     resp: Option<SocketAddr>,
     memcached: Option<SocketAddr>,
     http: Option<SocketAddr>,
-    /// Keeps another process from using the server's port meanwhile.
+    /// Keeps other processes from using the server's port while the server runs.
     _reservation: Option<Reservation>,
 }
 
 impl Server {
-    /// Starts nagi as it is in the work tree.
+    /// Starts nagi, built from the working tree.
     ///
     /// # Panics
-    /// When it does not build or does not start.
+    /// nagi does not build or does not start.
     #[must_use]
     pub fn nagi() -> Self {
         Self::nagi_with(&[])
     }
 
-    /// Starts nagi with further arguments of `nagi serve`.
+    /// Starts nagi with additional arguments of `nagi serve`.
     ///
     /// # Panics
-    /// When it does not build or does not start.
+    /// nagi does not build or does not start.
     #[must_use]
     pub fn nagi_with(arguments: &[&str]) -> Self {
         let mut command = Command::new(nagi_binary());
@@ -55,11 +55,11 @@ impl Server {
         Self::start_nagi(command).unwrap_or_else(|problem| panic!("{problem}"))
     }
 
-    /// Starts `command`, a `nagi serve` without ports, and waits until it listens. It waits for
-    /// sockets with `epoll` or `uring` according to `NAGI_TEST_IO`, if that is set.
+    /// Starts `command`, a `nagi serve` without port options, and waits until it listens. If
+    /// `NAGI_TEST_IO` is set, it selects the I/O driver, `epoll` or `uring`.
     ///
     /// # Errors
-    /// Says why it did not, with its log.
+    /// nagi did not start; the error contains the reason and the log.
     pub fn start_nagi(mut command: Command) -> Result<Self, String> {
         let folder = new_folder()?;
         let ports_file = folder.join("ports");
@@ -78,19 +78,20 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts the redis-server of `cargo xtask setup`.
+    /// Starts the redis-server installed by `cargo xtask setup`.
     ///
     /// # Panics
-    /// When it does not start.
+    /// It does not start.
     #[must_use]
     pub fn redis() -> Self {
         Self::start_redis(tool("redis-server")).unwrap_or_else(|problem| panic!("{problem}"))
     }
 
-    /// The redis-server of `cargo xtask setup`, and the newest Valkey if it is here.
+    /// Starts the redis-server installed by `cargo xtask setup`, and the newest Valkey if it is
+    /// installed.
     ///
     /// # Panics
-    /// When one does not start.
+    /// One of them does not start.
     #[must_use]
     pub fn every_redis() -> Vec<Self> {
         let commands = [Some(tool("redis-server")), newest("valkey-server")].into_iter().flatten();
@@ -98,11 +99,11 @@ impl Server {
         started.collect::<Result<_, _>>().unwrap_or_else(|problem| panic!("{problem}"))
     }
 
-    /// The memcached of `cargo xtask setup`, and the newest one if it is here, each with these
-    /// arguments.
+    /// Starts the memcached installed by `cargo xtask setup`, and the newest one if it is
+    /// installed, each with these arguments.
     ///
     /// # Panics
-    /// When one does not start.
+    /// One of them does not start.
     #[must_use]
     pub fn every_memcached(arguments: &[&str]) -> Vec<Self> {
         let commands = [Some(tool("memcached")), newest("memcached")].into_iter().flatten();
@@ -113,18 +114,18 @@ impl Server {
         started.collect::<Result<_, _>>().unwrap_or_else(|problem| panic!("{problem}"))
     }
 
-    /// Starts `command`, a redis-server or one that takes its options, with nothing saved.
+    /// Starts `command`, a redis-server or a server with the same options, with saving disabled.
     ///
     /// # Errors
-    /// Says why it did not start, with its log.
+    /// The server did not start; the error contains the reason and the log.
     pub fn start_redis(command: Command) -> Result<Self, String> {
         Self::start_redis_bound(command, "127.0.0.1")
     }
 
-    /// The same, on these addresses, one of which is 127.0.0.1.
+    /// Like [`Server::start_redis`], on the addresses in `bind`, which must include 127.0.0.1.
     ///
     /// # Errors
-    /// Says why it did not start, with its log.
+    /// The server did not start; the error contains the reason and the log.
     pub fn start_redis_bound(mut command: Command, bind: &str) -> Result<Self, String> {
         let reserved = Reservation::new()?;
         let address = reserved.address;
@@ -138,7 +139,7 @@ impl Server {
     /// Starts `command`, the responder of `nagi bench-responder`.
     ///
     /// # Errors
-    /// Says why it did not start, with its log.
+    /// The responder did not start; the error contains the reason and the log.
     pub fn start_responder(mut command: Command) -> Result<Self, String> {
         let reserved = Reservation::new()?;
         let address = reserved.address;
@@ -151,7 +152,7 @@ impl Server {
     /// Starts `command`, a Pogocache.
     ///
     /// # Errors
-    /// Says why it did not start, with its log.
+    /// The server did not start; the error contains the reason and the log.
     pub fn start_pogocache(mut command: Command) -> Result<Self, String> {
         let reserved = Reservation::new()?;
         let address = reserved.address;
@@ -164,7 +165,7 @@ impl Server {
     /// Starts `command`, redis_exporter, and returns its HTTP address.
     ///
     /// # Errors
-    /// Says why it did not start, with its log.
+    /// The exporter did not start; the error contains the reason and the log.
     pub fn start_exporter(mut command: Command) -> Result<(Self, SocketAddr), String> {
         let reserved = Reservation::new()?;
         let address = reserved.address;
@@ -172,12 +173,12 @@ impl Server {
         Ok((Self::start_on(reserved, command)?, address))
     }
 
-    /// Starts a web server with the command that `make` returns for an address, and returns the
+    /// Starts a web server with the command that `make` returns for an address. Returns the
     /// address.
     ///
     /// # Errors
     ///
-    /// Says why it did not start, with its log.
+    /// The web server did not start; the error contains the reason and the log.
     pub fn start_web(
         make: impl FnOnce(SocketAddr) -> Command,
     ) -> Result<(Self, SocketAddr), String> {
@@ -186,10 +187,10 @@ impl Server {
         Ok((Self::start_on(reserved, make(address))?, address))
     }
 
-    /// Starts the memcached of `cargo xtask setup`.
+    /// Starts the memcached installed by `cargo xtask setup`.
     ///
     /// # Panics
-    /// When it does not start.
+    /// It does not start.
     #[must_use]
     pub fn memcached() -> Self {
         Self::start_memcached(tool("memcached")).unwrap_or_else(|problem| panic!("{problem}"))
@@ -198,16 +199,16 @@ impl Server {
     /// Starts `command`, a memcached.
     ///
     /// # Errors
-    /// Says why it did not start, with its log.
+    /// The server did not start; the error contains the reason and the log.
     pub fn start_memcached(mut command: Command) -> Result<Self, String> {
         command.args(["-l", "127.0.0.1"]);
         Self::start_memcached_everywhere(command)
     }
 
-    /// The same, on all addresses, including 127.0.0.1.
+    /// Like [`Server::start_memcached`], on all addresses of the machine.
     ///
     /// # Errors
-    /// Says why it did not, with its log.
+    /// The server did not start; the error contains the reason and the log.
     pub fn start_memcached_everywhere(mut command: Command) -> Result<Self, String> {
         let reserved = Reservation::new()?;
         let address = reserved.address;
@@ -220,7 +221,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts a server that was told to listen on a reserved port, and waits until it does.
+    /// Starts a server whose command names a reserved port, and waits until it listens.
     fn start_on(port: Reservation, command: Command) -> Result<Self, String> {
         let mut server = Self::start(command, new_folder()?)?;
         server.wait("a connection", || TcpStream::connect(port.address).ok())?;
@@ -241,7 +242,7 @@ impl Server {
         Ok(Self { process, folder, resp: None, memcached: None, http: None, _reservation: None })
     }
 
-    /// Waits for a condition of a starting server, at most until it ends.
+    /// Waits for a condition of a server that is starting. Stops waiting if the server exits.
     fn wait<T>(&mut self, what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T, String> {
         let outcome = until_within(START_PATIENCE, what, || match look() {
             Some(found) => Some(Ok(found)),
@@ -254,58 +255,58 @@ impl Server {
         }
     }
 
-    /// Its RESP address.
+    /// Returns the address for RESP.
     ///
     /// # Panics
     ///
-    /// When it has none.
+    /// The server has none.
     #[must_use]
     pub fn resp(&self) -> SocketAddr {
         self.resp.expect("the server speaks RESP")
     }
 
-    /// Its address for memcached's protocol.
+    /// Returns the address for memcached's protocols.
     ///
     /// # Panics
     ///
-    /// When it has none.
+    /// The server has none.
     #[must_use]
     pub fn memcached_address(&self) -> SocketAddr {
         self.memcached.expect("the server speaks memcached's protocol")
     }
 
-    /// Its HTTP address; a test that needs it starts the server with `--http-port any`.
+    /// Returns the address for HTTP. A test that needs it starts the server with `--http-port any`.
     ///
     /// # Panics
     ///
-    /// When it has none.
+    /// The server has none.
     #[must_use]
     pub fn http(&self) -> SocketAddr {
         self.http.expect("the server speaks HTTP")
     }
 
-    /// A new connection that speaks RESP.
+    /// Opens a connection that speaks RESP.
     #[must_use]
     pub fn connect_resp(&self) -> Connection {
         Connection::open(self.resp())
     }
 
-    /// A new connection that speaks memcached's protocol.
+    /// Opens a connection that speaks memcached's protocol.
     #[must_use]
     pub fn connect_memcached(&self) -> Connection {
         Connection::open(self.memcached_address())
     }
 
-    /// Its process number.
+    /// Returns the process ID of the server.
     #[must_use]
     pub fn process_id(&self) -> u32 {
         self.process.id()
     }
 
-    /// A number of its /proc/PID/status (proc(5)) such as `FDSize`; sizes are in kB.
+    /// Returns a number from /proc/PID/status (proc(5)), such as `FDSize`; sizes are in kB.
     ///
     /// # Panics
-    /// When the process is gone, or the kernel does not report it.
+    /// The process is gone, or the kernel does not report the field.
     #[must_use]
     pub fn status(&self, name: &str) -> u64 {
         let path = format!("/proc/{}/status", self.process.id());
@@ -315,25 +316,25 @@ impl Server {
         number.unwrap_or_else(|| panic!("{path} has no number called {name}"))
     }
 
-    /// The size of its memory in RAM, in bytes.
+    /// Returns the resident memory of the server, in bytes.
     ///
     /// # Panics
-    /// When the process is gone.
+    /// The process is gone.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.status("VmRSS") * 1024
     }
 
-    /// Its output so far.
+    /// Returns the output of the server so far.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// Whether the process is still there.
+    /// Whether the server's process is running.
     ///
     /// # Panics
-    /// When the system cannot say.
+    /// The state of the process cannot be queried.
     pub fn is_running(&mut self) -> bool {
         self.process.try_wait().expect("asks for the process").is_none()
     }
@@ -341,16 +342,16 @@ impl Server {
     /// Sends a signal such as [`Signal::TERM`].
     ///
     /// # Panics
-    /// When the process is gone.
+    /// The process is gone.
     pub fn signal(&self, signal: Signal) {
         let process = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
         kill_process(process.expect("a process number"), signal).expect("the process is there");
     }
 
-    /// Waits until the process ends by itself.
+    /// Waits until the process exits without being killed.
     ///
     /// # Panics
-    /// When it does not.
+    /// It does not exit in time.
     pub fn wait_for_exit(&mut self) -> ExitStatus {
         until("the server's end", || self.process.try_wait().expect("asks for the process"))
             .unwrap_or_else(|problem| panic!("{problem}\n{}", self.log()))
@@ -359,7 +360,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already; if one of these fails, nothing can be done.
+        // The process may have exited already, so errors are ignored.
         let _ = self.process.kill();
         let _ = self.process.wait();
         if std::thread::panicking() {
@@ -369,11 +370,11 @@ impl Drop for Server {
     }
 }
 
-/// Builds nagi once for this test run, in the profile of the tests: a test of an older binary would
-/// be meaningless. `NAGI_BINARY` names another one to test.
+/// Builds nagi once per test run, with the profile of the tests, because a test of an older binary
+/// would be meaningless. `NAGI_BINARY` names another binary to test.
 ///
 /// # Panics
-/// When it does not build.
+/// nagi does not build.
 #[must_use]
 pub fn nagi_binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
@@ -396,10 +397,10 @@ pub fn nagi_binary() -> &'static Path {
     })
 }
 
-/// Lets this process and the servers that it starts hold `count` files and sockets open.
+/// Allows this process, and the servers that it starts, to have `count` files and sockets open.
 ///
 /// # Panics
-/// When the system's hard limit is lower.
+/// The hard limit of the system is lower.
 pub fn allow_open_files(count: u64) {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < count) {
@@ -408,7 +409,7 @@ pub fn allow_open_files(count: u64) {
     }
 }
 
-/// An empty folder for one server.
+/// Creates an empty folder for a server.
 fn new_folder() -> Result<PathBuf, String> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -418,9 +419,10 @@ fn new_folder() -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// A port for a server that cannot choose one itself. Its socket is bound but does not listen: the
-/// kernel does not give the port to sockets that request any port, while a server that requests
-/// this one with SO_REUSEADDR, as all of them do, may listen on it.
+/// A port for a server that cannot choose a free port itself. A socket stays bound to the port
+/// without listening. The kernel does not give the port to sockets that request any free port, but
+/// a server that requests this port with SO_REUSEADDR, as all of these servers do, may listen on
+/// it.
 struct Reservation {
     address: SocketAddr,
     _socket: OwnedFd,
@@ -441,7 +443,7 @@ impl Reservation {
     }
 }
 
-/// The address in a line of the ports file such as `resp 127.0.0.1:40001`.
+/// Parses the address in a line of the ports file such as `resp 127.0.0.1:40001`.
 fn address_of(protocol: &str, ports: &str) -> Option<SocketAddr> {
     ports
         .lines()

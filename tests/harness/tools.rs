@@ -5,13 +5,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// The folder of the repository.
+/// Returns the folder of the repository.
 #[must_use]
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the repository")
 }
 
-/// `name` as installed by setup, or else from PATH.
+/// Returns a command for the program `name` as installed by setup, or else from PATH.
 #[must_use]
 pub fn tool(name: &str) -> Command {
     let scripts = [".setup/bin", ".browser/bin"].map(|folder| root().join(folder).join(name));
@@ -21,8 +21,8 @@ pub fn tool(name: &str) -> Command {
     }
 }
 
-/// The newest version of `name`, of Debian sid, with the libraries of its tree; `None`, and a line
-/// that says so, if `cargo xtask bench` has not brought it.
+/// Returns a command for the newest version of `name`, which is Debian sid's, with the libraries
+/// from the same tree. If `cargo xtask bench` has not installed it, prints that and returns `None`.
 #[must_use]
 pub fn newest(name: &str) -> Option<Command> {
     let tree = root().join(".peers/sid");
@@ -37,18 +37,18 @@ pub fn newest(name: &str) -> Option<Command> {
     Some(command)
 }
 
-/// Runs a tool and returns what it printed; a failing exit fails the test.
+/// Runs a tool, and returns its output. A failing exit code fails the test.
 ///
 /// # Panics
-/// When the tool is missing or fails.
+/// The tool is missing or fails.
 pub fn run_tool(name: &str, arguments: &[&str]) -> String {
     run_tool_with_input(name, arguments, &[])
 }
 
-/// The same, with `input` for the tool to read.
+/// Runs a tool that reads `input`, and returns its output.
 ///
 /// # Panics
-/// When the tool is missing or fails.
+/// The tool is missing or fails.
 #[must_use]
 pub fn run_tool_with_input(name: &str, arguments: &[&str], input: &[u8]) -> String {
     let mut child = tool(name)
@@ -60,7 +60,7 @@ pub fn run_tool_with_input(name: &str, arguments: &[&str], input: &[u8]) -> Stri
         .unwrap_or_else(|error| panic!("cannot start {name} ({error}): run `cargo xtask setup`"));
     let mut stdin = child.stdin.take().expect("it has an input");
     let output = thread::scope(|scope| {
-        // A tool may end without reading everything; its output then shows why.
+        // A tool may exit without reading all of its input; its output then shows the reason.
         scope.spawn(move || stdin.write_all(input));
         child.wait_with_output().expect("waits for the tool")
     });

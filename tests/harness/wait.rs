@@ -1,26 +1,26 @@
-//! Waiting for a condition; the only place that sleeps between checks.
+//! Waits for conditions. This is the only code of tests that sleeps between checks.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The time after which a test considers something stuck: far longer than anything takes on a busy
-/// machine, so that only what is really stuck exceeds it.
+/// The time after which a test considers something stuck. It is far longer than anything takes on a
+/// busy machine, so that only real faults exceed it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Repeats `condition` until it returns something, and returns that.
+/// Repeats `condition` until it returns a value, and returns the value.
 ///
 /// # Errors
 ///
-/// Names `what` was waited for when it has not come within [`PATIENCE`].
+/// There was no value within [`PATIENCE`]; the error contains `what`.
 pub fn until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> Result<T, String> {
     until_within(PATIENCE, what, condition)
 }
 
-/// The same with another time.
+/// Like [`until`], with another time limit.
 ///
 /// # Errors
 ///
-/// Names `what` was waited for when it has not come within `patience`.
+/// There was no value within `patience`; the error contains `what`.
 pub fn until_within<T>(
     patience: Duration,
     what: &str,

@@ -1,4 +1,4 @@
-//! Ids of streams at their limits.
+//! IDs of stream entries at their limits.
 
 use harness::Server;
 
@@ -6,8 +6,8 @@ use crate::scripting::same_as_redis;
 
 const MAX: &str = "18446744073709551615";
 
-/// Runs commands in which `MAX` stands for the largest number of 64 bits, and `OVER` for the next
-/// one.
+/// Runs commands in which `MAX` stands for the largest 64-bit number and `OVER` for the next
+/// number, and compares the replies.
 fn same(commands: &[&str]) {
     let over = "18446744073709551616";
     let whole: Vec<String> =
@@ -123,7 +123,8 @@ fn groups_and_counters_end_where_numbers_do() {
     ]);
 }
 
-/// As in Redis 8.0.6: 7.0.15 replies that elements are too large, and reads endlessly.
+/// The replies are those of Redis 8.0.6: 7.0.15 replies that elements are too large, and reads
+/// without end.
 #[test]
 fn ids_that_older_servers_mishandle_are_refused() {
     let server = Server::nagi();

@@ -1,10 +1,10 @@
-//! Scripts that allocate, recurse and loop endlessly.
+//! Scripts that allocate memory, recurse or loop without end.
 
 use harness::{Connection, Server, encode_command, until};
 
 use crate::scripting::{error, same_as_redis, until_busy};
 
-/// Scripts that allocate memory until there is none left for them.
+/// Scripts that allocate memory until their limit is reached.
 const ALLOCATING: [&str; 21] = [
     "local t = {} while true do t[#t + 1] = {} end",
     "local t = {} while true do t[#t + 1] = tostring(#t) end",
@@ -30,12 +30,12 @@ const ALLOCATING: [&str; 21] = [
     "local t = ('x'):rep(1e5) for i = 1, 100 do t = {t, t} end return cjson.encode(t)",
 ];
 
-/// Scripts that run endlessly, most of them in places where no line of theirs is executed.
+/// Scripts that run without end, most of them in places where no line of the script is executed.
 const ENDLESS: [&str; 19] = [
     "while true do end",
     "repeat until false",
     "local function f() return f() end return f()",
-    // Uses up memory in the end; each step of it takes longer than the one before.
+    // This script would use up memory in the end; each step takes longer than the one before.
     "local function f(...) return f(1, ...) end return f()",
     "local function f() error('x') end while true do pcall(f) end",
     "while true do pcall(function() while true do end end) end",
@@ -55,7 +55,7 @@ const ENDLESS: [&str; 19] = [
     "local t = {} for i = 1, 900 do t = {t, t} end return cjson.encode(t)",
 ];
 
-/// Checks that scripts run, and that a client that runs none is served.
+/// Checks that scripts run, and that a client without scripts is served.
 fn check_alive(client: &mut Connection) {
     client.check("EVAL \"return 1\" 0", ":1\r\n");
     client.check("INCRBY alive 0", ":0\r\n");
@@ -70,7 +70,7 @@ fn scripts_that_allocate_end_with_an_error() {
         assert!(refused.starts_with("ERR "), "{text}: {refused:?}");
         check_alive(&mut client);
     }
-    // A call whose error is caught leaves no memory in use.
+    // A call whose error is caught must not keep memory in use.
     let caught = "local f = function() return ('x'):rep(2 ^ 31 - 1) end \
                   for i = 1, 200 do pcall(f) end return 'over'";
     client.check(&format!("EVAL \"{caught}\" 0"), "$4\r\nover\r\n");
@@ -81,7 +81,7 @@ fn scripts_that_allocate_end_with_an_error() {
 
 #[test]
 fn scripts_that_go_on_without_end_can_be_ended() {
-    // A limit of memory would end some of them as well.
+    // A memory limit would end some of these scripts as well.
     let mut server = Server::nagi_with(&[
         "--busy-reply-threshold",
         "20",
@@ -105,8 +105,8 @@ fn scripts_that_go_on_without_end_can_be_ended() {
     assert!(server.is_running() && !server.log().contains("panicked"), "{}", server.log());
 }
 
-/// A client that disconnects does not end its script, which may have changed something; SCRIPT KILL
-/// does, and so does the end of the server.
+/// A client that disconnects does not end its script, which may have changed data. SCRIPT KILL ends
+/// the script, and so does a shutdown of the server.
 #[test]
 fn scripts_of_clients_that_left_can_be_ended() {
     let mut server = Server::nagi_with(&["--busy-reply-threshold", "20"]);

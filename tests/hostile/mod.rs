@@ -1,5 +1,5 @@
-//! Malicious requests and files: the reply is redis-server's, or a limit takes effect; the server
-//! never ends, and never makes other clients wait.
+//! Malicious requests and files. The reply must be redis-server's, or a limit must take effect. The
+//! server must never stop, and must not make other clients wait.
 
 mod ids;
 mod lua;

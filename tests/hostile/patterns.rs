@@ -1,10 +1,10 @@
-//! Patterns made to be slow: with very many asterisks, and long ones that nearly match everywhere.
+//! Patterns designed to be slow: with very many asterisks, or long and nearly matching everywhere.
 
 use harness::{Connection, Server, encode_command, until};
 
 const STARS: usize = 20_000;
 
-/// A pattern with very many asterisks, a text that matches it, and one that does not.
+/// Returns a pattern with very many asterisks, a text that matches it, and a text that does not.
 fn stars() -> [String; 3] {
     ["a*".repeat(STARS) + "b", "a".repeat(STARS) + "xb", "a".repeat(2 * STARS)]
 }
@@ -80,20 +80,21 @@ fn patterns_of_many_stars_limit_a_user() {
         let refused = format!("{:?}", user.run_words(request));
         assert!(refused.contains("NOPERM"), "{refused}");
     }
-    // A pattern that is covered by this one is refused to a user who may only subscribe to this
-    // one.
+    // A user with access to this pattern only is refused other patterns, even if this one covers
+    // them.
     let refused = format!("{:?}", user.run_words(&["PSUBSCRIBE", "*"]));
     assert!(refused.contains("NOPERM"), "{refused}");
     check(admin, &["ACL", "DRYRUN", "ann", "GET", fits], "+OK\r\n");
 }
 
-/// The pattern nearly matches at every position, which takes its length times the key's: minutes.
-/// Other clients of the same worker are served meanwhile, and the request ends with its client.
+/// The pattern nearly matches at every position, which takes time proportional to its length times
+/// the key's length: minutes. Other clients of the same worker must be served meanwhile, and the
+/// request must end with its client.
 #[test]
 fn a_pattern_that_takes_very_long_keeps_only_its_own_client_waiting() {
     let server = Server::nagi_with(&["--workers", "1"]);
     let mut other = server.connect_resp();
-    // The second one is so long that comparisons share it instead of copying it.
+    // The second pattern is so long that comparisons share it instead of copying it.
     for length in [120_000, 4_000_000] {
         check(&mut other, &["SET", &"a".repeat(length), "1"], "+OK\r\n");
         for element in ["a", "?", "[ab]"] {
@@ -117,7 +118,7 @@ fn a_pattern_that_takes_very_long_keeps_only_its_own_client_waiting() {
     }
 }
 
-/// Comparisons that are done in parts give the same results.
+/// Comparisons that are executed in parts must give the same results.
 #[test]
 fn long_keys_are_found_by_long_patterns() {
     let server = Server::nagi();

@@ -1,4 +1,4 @@
-//! Files of users that are truncated, damaged or not files at all.
+//! ACL files that are truncated, damaged or not ACL files at all.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ const USERS: &str = "user default on nopass ~* &* +@all\n\
     user bob off resetchannels ~b (+set ~c* &x) (+get %W~d)\n\
     user eve on nopass allkeys -@all +acl|whoami\n";
 
-/// A server and the file that its users are loaded from.
+/// A server, and the file from which its users are loaded.
 struct Subject {
     _server: Server,
     client: Connection,
@@ -37,7 +37,7 @@ impl Subject {
         })
     }
 
-    /// Loads `file`. Returns whether it was accepted, and the names of all users then.
+    /// Loads `file`. Returns whether it was accepted, and the names of all users afterwards.
     fn load(&mut self, file: &[u8]) -> (bool, Reply) {
         fs::write(&self.path, file).expect("writes a file");
         let loaded = self.client.run("ACL LOAD");
@@ -47,7 +47,7 @@ impl Subject {
     }
 }
 
-/// Loads the same into both.
+/// Loads the same file into both servers, and compares the results.
 fn compare([nagi, redis]: &mut [Subject; 2], file: &[u8]) {
     let text = String::from_utf8_lossy(file);
     if file.split(|byte| *byte == b'\n').any(confuses_redis_7) {
@@ -59,8 +59,9 @@ fn compare([nagi, redis]: &mut [Subject; 2], file: &[u8]) {
     assert!(outcomes[0] == outcomes[1], "{text:?}: {outcomes:?}");
 }
 
-/// Whether a selector is not closed in this line, which crashes Redis 7.0.15, or another one begins
-/// within it, which Redis 7.0.15 treats as the first one's end. Redis 8.0.6 refuses both.
+/// Whether this line contains a selector that is not closed, which crashes Redis 7.0.15, or a
+/// selector that begins within another, which Redis 7.0.15 takes for the end of the first. Redis
+/// 8.0.6 refuses both.
 fn confuses_redis_7(line: &[u8]) -> bool {
     let mut is_open = false;
     for word in line.trim_ascii().split(|byte| *byte == b' ').skip(2) {
@@ -77,14 +78,14 @@ fn confuses_redis_7(line: &[u8]) -> bool {
 fn files_that_are_cut_are_taken_or_refused_as_by_redis() {
     let folder = Folder::new("cut-users");
     let mut subjects = Subject::pair(&folder);
-    // With a default user without rights, the next file could not be loaded.
+    // If the default user had no rights, the next file could not be loaded.
     let start = USERS.find('\n').expect("it has lines") + 1;
     for length in start..=USERS.len() {
         compare(&mut subjects, &USERS.as_bytes()[..length]);
     }
 }
 
-/// Redis 7.0.15 crashes with some of them.
+/// Files that crash Redis 7.0.15 are not sent to it.
 #[test]
 fn files_that_are_damaged_are_taken_or_refused_whole() {
     let folder = Folder::new("damaged-users");
@@ -92,7 +93,7 @@ fn files_that_are_damaged_are_taken_or_refused_whole() {
     let (_, mut before) = nagi.load(USERS.as_bytes());
     let mut random = Random::announced();
     let start = USERS.find('\n').expect("it has lines") + 1;
-    // Not 0, which ends a line in Redis.
+    // Byte 0 is omitted, because it ends a line in Redis.
     let odd = b"\r\n \t()~&%+-@|<>#!\"'\\user\xff";
     for _ in 0..300 {
         let mut file = USERS.as_bytes().to_vec();
@@ -148,7 +149,7 @@ fn odd_files_are_taken_or_refused_as_by_redis() {
     ] {
         compare(&mut subjects, format!("{default}\n{more}").as_bytes());
     }
-    // The file no longer exists.
+    // The file does not exist any more.
     for subject in &mut subjects {
         fs::remove_file(&subject.path).expect("removes the file");
         let users = subject.client.run("ACL USERS");
@@ -156,7 +157,7 @@ fn odd_files_are_taken_or_refused_as_by_redis() {
         assert!(matches!(gone, Reply::Error(_)), "{gone:?}");
         assert_eq!(subject.client.run("ACL USERS"), users);
     }
-    // A folder in its place, which Redis treats as an empty file.
+    // A folder is in place of the file, which Redis treats as an empty file.
     let [nagi, _] = &mut subjects;
     fs::create_dir(&nagi.path).expect("makes a folder");
     let users = nagi.client.run("ACL USERS");
@@ -167,7 +168,7 @@ fn odd_files_are_taken_or_refused_as_by_redis() {
     assert_eq!(nagi.client.run("ACL USERS"), users);
 }
 
-/// A start with such a file either fails with the reason, or has all of the users.
+/// A start with such a file must either fail and show the reason, or load all users.
 #[test]
 fn a_start_with_a_file_that_is_cut_says_why_it_ends() {
     let folder = Folder::new("start-users");
@@ -186,7 +187,7 @@ fn a_start_with_a_file_that_is_cut_says_why_it_ends() {
                 assert_eq!(pong, Reply::Simple("PONG".to_owned()), "{length}");
             }
             Err(told) => {
-                // It listens before it reads the file.
+                // Redis listens before it reads the file.
                 let has_ended = theirs.map_or(true, |mut redis| !redis.wait_for_exit().success());
                 assert!(has_ended && told.contains(file), "{length}: {told}");
                 assert!(!told.contains("panicked"), "{told}");

@@ -1,10 +1,11 @@
-//! Finds an order of a history's requests in which a sequential keyspace gives the same replies.
+//! Searches for an order of a history's requests in which a sequential keyspace gives the same
+//! replies.
 //!
-//! It is a search as by Wing and Gong: a request can be next if none of the others that are still
-//! missing had been answered before it was sent. As proposed by Lowe, a set of requests is not
-//! tried twice from the same state. A request that blocks takes effect at two instants: when its
-//! client begins to wait, and when it is served, which is the instant of the request that serves
-//! it, or when its time is up.
+//! The search is that of Wing and Gong: a request can be the next one in the order if, of the
+//! requests not yet ordered, none was answered before it was sent. As proposed by Lowe, a set of
+//! requests is not tried twice from the same state. A request that blocks takes effect at two
+//! instants: when its client begins to wait, and when the client is served or its timeout ends. A
+//! client is served at the instant of the request that serves it.
 
 use std::collections::HashSet;
 use std::fmt::{self, Display, Write as _};
@@ -14,11 +15,12 @@ use harness::Reply;
 
 use super::model::{Effect, Model, Request, time_out_s};
 
-/// A server's clock may be behind by this much when a wait begins, and its time-outs are in whole
-/// milliseconds.
+/// A timeout may seem to end this much too early, in seconds: the server's clock may be behind when
+/// a wait begins, and its timeouts are in whole milliseconds.
 const CLOCK_SLACK_S: f64 = 0.002;
 
-/// A request, when it was sent, and the reply. Times are since the history's start.
+/// A request with the time at which it was sent and its reply with the time at which it arrived.
+/// Times count from the history's start.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     pub(super) client: usize,
@@ -29,32 +31,32 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    /// The earliest time at which a wait can end without a result.
+    /// Returns the earliest time at which the request's wait can time out.
     fn earliest_time_out(&self) -> Duration {
         let seconds = time_out_s(&self.request) - CLOCK_SLACK_S;
         self.sent + Duration::from_secs_f64(seconds.max(0.0))
     }
 }
 
-/// A history that has no valid order.
+/// A history without a valid order.
 #[derive(Debug)]
 pub(super) struct Fault {
     history: Vec<Operation>,
-    /// As many requests as could be put in order, in words.
+    /// The longest order that was found, described in words.
     order: Vec<String>,
     state: Model,
 }
 
-/// What happens in the order that was found.
+/// Events in the order that was found.
 #[derive(Debug, PartialEq)]
 pub(super) struct Found {
-    /// Operations that waited and were then served.
+    /// Number of operations that waited and were then served.
     pub(super) served: u64,
-    /// Operations that waited until their time was up.
+    /// Number of operations whose wait timed out.
     pub(super) timed_out: u64,
 }
 
-/// Finds a valid order of a history that begins with an empty keyspace.
+/// Finds a valid order for a history that begins with an empty keyspace.
 pub(super) fn check(history: &[Operation]) -> Result<Found, Box<Fault>> {
     assert!(history.len() <= 64, "sets of operations are 64 bits");
     let (start, seen) = (Model::default(), HashSet::new());
@@ -70,16 +72,16 @@ pub(super) fn check(history: &[Operation]) -> Result<Found, Box<Fault>> {
     Err(Box::new(Fault { history: history.to_vec(), order, state }))
 }
 
-/// The operations that are in the order so far.
+/// Which operations are in the order so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Operations {
-    /// Those that have begun, as a set of bits.
+    /// The operations that have begun, as a bit set.
     begun: u64,
-    /// Those that have ended.
+    /// The operations that have ended, as a bit set.
     ended: u64,
 }
 
-/// One instant.
+/// A step of the order, which happens at one instant.
 #[derive(Clone, Copy)]
 enum Step {
     Runs(usize),
@@ -107,12 +109,13 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether the missing operations can be put in order.
+    /// Whether the remaining operations can be ordered.
     fn completes(&mut self, state: &Model, done: Operations) -> bool {
         let history = self.history;
         let has = |set: u64, operation: usize| set & (1 << operation) != 0;
         let missing = (0..history.len()).filter(|&it| !has(done.ended, it));
-        // Whatever begins later than that comes after the operation that ends there.
+        // An operation that began after `bound` comes after the operation that was answered at that
+        // time.
         let Some(bound) = missing.clone().map(|it| history[it].answered).min() else { return true };
         if !self.seen.insert((done, state.clone())) {
             return false;
@@ -138,8 +141,8 @@ impl Search<'_> {
     }
 }
 
-/// Runs an operation, if it can be next and its reply and those of the operations that it serves
-/// are the recorded ones.
+/// Executes an operation as the next step, if it can be next and the model gives the recorded
+/// replies to it and to the operations that it serves.
 fn begin(
     state: &mut Model,
     history: &[Operation],
@@ -163,7 +166,8 @@ fn begin(
     Some((step, done))
 }
 
-/// Ends the wait of an operation, if that can be next and it was answered so.
+/// Times out the wait of an operation as the next step, if it can be next and the recorded reply is
+/// that of a timeout.
 fn time_out(
     state: &mut Model,
     history: &[Operation],
@@ -198,7 +202,7 @@ impl Display for Fault {
     }
 }
 
-/// A request in words.
+/// Shows a request in words.
 struct Shown<'a>(&'a Request);
 
 impl Display for Shown<'_> {
@@ -213,7 +217,7 @@ impl Display for Shown<'_> {
     }
 }
 
-/// A reply in words.
+/// Shows a reply in words.
 fn shown(reply: &Reply) -> String {
     match reply {
         Reply::Simple(text) => text.clone(),

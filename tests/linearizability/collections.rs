@@ -1,4 +1,5 @@
-//! The model's lists, sets and hashes. A collection without elements is no key.
+//! The model's lists, sets and hashes. As in Redis, a key whose collection becomes empty is
+//! removed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,25 +7,25 @@ use harness::Reply;
 
 use super::model::{Model, Value, bulk, optional};
 
-/// The key holds a value of another type.
+/// The error that a key has a value of another type.
 pub(super) struct WrongType;
 
 /// A type of values.
 pub(super) trait Members: Default {
-    /// The value, if it is of this type.
+    /// Returns the value, if it is of this type.
     fn of(value: &Value) -> Option<&Self>;
 
-    /// The same, to change it.
+    /// Returns the value for changing, if it is of this type.
     fn of_mut(value: &mut Value) -> Option<&mut Self>;
 
     fn into_value(self) -> Value;
 
-    /// What a key holds.
+    /// Returns the value of a key; `None` if the key does not exist.
     fn read<'a>(model: &'a Model, key: &str) -> Result<Option<&'a Self>, WrongType> {
         model.keys.get(key).map(|value| Self::of(value).ok_or(WrongType)).transpose()
     }
 
-    /// What a key holds, or an empty value, to change it.
+    /// Returns the value of a key for changing. Creates an empty value if the key does not exist.
     fn write<'a>(model: &'a mut Model, key: &str) -> Result<&'a mut Self, WrongType> {
         let value =
             model.keys.entry(key.to_owned()).or_insert_with(|| Self::default().into_value());
@@ -186,7 +187,7 @@ impl Model {
         })
     }
 
-    /// Notes a change if there was one, and returns how many there were.
+    /// Records a change if `count` is not 0. Returns `count` as the reply.
     fn touch_if(&mut self, count: usize, key: &str) -> Reply {
         if count > 0 {
             self.touch(key);

@@ -1,9 +1,9 @@
-//! Every operation on a counter takes effect at one instant between its request and its reply.
+//! Every operation on a counter must take effect at one instant between its request and its reply.
 //!
-//! Threads record when each request was sent, when its reply came and what it said. A history of
-//! increments by one and reads has a valid order exactly if no operation that saw a larger value
-//! ended before one that saw a smaller value began: increments order themselves by their results,
-//! and a read of N belongs right after the increment to N.
+//! Threads record the time of each request, the time of its reply, and the value. A history of
+//! reads and increments by one has a valid order exactly if no operation that saw a larger value
+//! ended before an operation that saw a smaller value began. The results of increments determine
+//! their order, and a read of N belongs right after the increment to N.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ struct Operation {
     is_increment: bool,
 }
 
-/// The fault in a history, if there is one.
+/// Describes the fault in a history, if there is one.
 fn fault_of(mut history: Vec<Operation>) -> Option<String> {
     let mut results: Vec<u64> =
         history.iter().filter(|it| it.is_increment).map(|it| it.value).collect();
@@ -30,7 +30,7 @@ fn fault_of(mut history: Vec<Operation>) -> Option<String> {
     {
         return Some(format!("the increment to {expected} was answered with {found}"));
     }
-    // A read of N comes after the increment to N; reads of the same value may be in any order.
+    // A read of N comes after the increment to N. Reads of the same value may be in any order.
     let place = |it: &Operation| (it.value, !it.is_increment);
     history.sort_by_key(place);
     let mut earliest_end_of_later: Option<Operation> = None;
@@ -90,7 +90,7 @@ fn counters_are_linearizable_across_threads_and_protocols() {
     }
 }
 
-/// Runs all threads on one counter and returns what they saw.
+/// Runs all threads on one counter. Returns the operations that they have recorded.
 fn record(server: &Server, key: &str) -> Vec<Operation> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)

@@ -1,8 +1,8 @@
-//! Records short histories of two to four clients and checks each of them.
+//! Records short histories of two to four clients, and checks each of them.
 //!
-//! The requests are random, by a seed that is printed; when they meet is up to the machine. Several
-//! groups of clients with keys of their own run at the same time, so that blocked clients do not
-//! leave the server idle. `NAGI_HISTORIES` sets the number of histories.
+//! The requests are random, from a seed that is printed; their timing depends on the machine.
+//! Several groups of clients with different keys run at the same time, so that blocked clients do
+//! not leave the server idle. `NAGI_HISTORIES` sets the number of histories.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +16,13 @@ use super::model::{Request, Words};
 use super::requests::{Generator, Keys};
 use super::scripts::to_send;
 
-/// The number of histories, unless the variable below says otherwise.
+/// The number of histories, unless `NAGI_HISTORIES` is set.
 const HISTORIES: u64 = 3000;
 const HISTORIES_VARIABLE: &str = "NAGI_HISTORIES";
 
-/// Groups of clients at a time.
+/// Number of groups that run at the same time.
 const GROUPS: usize = 8;
-/// The largest number of clients in a group.
+/// Maximum number of clients in a group.
 const CLIENTS: usize = 4;
 
 #[test]
@@ -32,7 +32,7 @@ fn histories_of_several_clients_are_linearizable() {
     check(&server, histories.unwrap_or(HISTORIES));
 }
 
-/// Checks the model, since this server runs one request after the other.
+/// This tests the model, because redis-server executes one request after another.
 #[test]
 fn histories_of_the_newest_redis_are_linearizable() {
     let Some(command) = newest("redis-server") else { return };
@@ -40,7 +40,7 @@ fn histories_of_the_newest_redis_are_linearizable() {
     check(&server, HISTORIES / 10);
 }
 
-/// What was recorded.
+/// Counts over all recorded histories.
 #[derive(Default)]
 struct Totals {
     histories: AtomicU64,
@@ -112,7 +112,7 @@ impl Totals {
     }
 }
 
-/// Runs one history: the first operation fills the keys, the last one reads and removes them.
+/// Records one history. The first operation fills the keys, the last one reads and removes them.
 fn record(clients: &mut [Connection], random: &mut Random, prefix: &str) -> Vec<Operation> {
     let keys = Keys::choose(random, prefix);
     let count = 2 + random.below(CLIENTS as u64 - 1) as usize;
@@ -175,7 +175,8 @@ fn operate(
     Operation { client, sent, answered: start.elapsed(), request, reply }
 }
 
-/// A reply as the model gives it: without an order where there is none, and of an error its kind.
+/// Normalizes a reply to the form that the model gives: elements without a defined order are
+/// sorted, and errors are reduced to their kind.
 fn normal(words: &Words, reply: Reply) -> Reply {
     let pair_length = match words[0].as_str() {
         "SMEMBERS" => 1,

@@ -1,6 +1,6 @@
-//! Every request takes effect at one instant between its sending and its reply, whatever thread
-//! serves it: `counter` checks this for one counter at full speed, and `histories` for short
-//! histories of commands on several keys, transactions, scripts and blocked clients.
+//! Every request must take effect at one instant between its sending and its reply, whichever
+//! threads execute it. `counter` checks this for one counter at full speed; `histories` checks
+//! short histories of commands on several keys, transactions, scripts and blocked clients.
 
 mod checker;
 mod collections;

@@ -1,8 +1,8 @@
-//! A keyspace in which requests run one after the other, as the server must appear to run them.
+//! A sequential keyspace: it executes requests one after another, as the server must appear to do.
 //!
-//! It knows blocked clients and watched keys, since these make the effect of a request depend on
-//! the order of earlier ones: a push serves the client that has waited longest, and EXEC runs
-//! nothing if a watched key was changed.
+//! It includes blocked clients and watched keys, because with these the effect of a request depends
+//! on the order of earlier requests: a push serves the client that has waited longest, and EXEC
+//! runs nothing if a watched key was changed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,7 +14,7 @@ use super::scripts;
 /// A command and its arguments.
 pub(super) type Words = Vec<String>;
 
-/// What a client sends, and receives one reply for.
+/// A request of a client, which has a single reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Request {
     /// A single command.
@@ -38,11 +38,11 @@ struct Waiting {
     words: Words,
 }
 
-/// What a request did at its instant.
+/// The effect of a request at the instant at which it is executed.
 pub(super) struct Effect {
-    /// Its reply; `None` if its client is now blocked.
+    /// The reply to the request; `None` if its client is now blocked.
     pub(super) reply: Option<Reply>,
-    /// The blocked operations that it served, with their replies.
+    /// The blocked operations that the request has served, with their replies.
     pub(super) served: Vec<(usize, Reply)>,
 }
 
@@ -51,14 +51,14 @@ pub(super) struct Effect {
 pub(super) struct Model {
     pub(super) keys: BTreeMap<String, Value>,
     waiting: Vec<Waiting>,
-    /// By client and key: whether the key was changed since.
+    /// The watched keys of each client, and whether each was changed since.
     watched: BTreeMap<(usize, String), bool>,
-    /// Keys that became lists in the current request.
+    /// Keys that became lists in the current request, so that blocked clients can be served.
     ready: Vec<String>,
 }
 
 impl Model {
-    /// Runs a request; `operation` is its number in the history.
+    /// Executes a request; `operation` is its index in the history.
     pub(super) fn run(&mut self, operation: usize, client: usize, request: &Request) -> Effect {
         let reply = match request {
             Request::Command(words) => match words[0].as_str() {
@@ -85,12 +85,12 @@ impl Model {
         if is_changed {
             return Reply::Null;
         }
-        // Within a transaction, commands do not wait.
+        // Within a transaction, commands never block.
         let run = |words: &Words| self.command(words).unwrap_or(Reply::Null);
         Reply::Array(commands.iter().map(run).collect())
     }
 
-    /// Ends the wait of an operation without a result.
+    /// Ends the wait of an operation that was not served.
     pub(super) fn time_out(&mut self, operation: usize) {
         self.waiting.retain(|it| it.operation != operation);
     }
@@ -115,7 +115,7 @@ impl Model {
         served
     }
 
-    /// Runs a command. `None` means that it waits.
+    /// Executes a command. Returns `None` if its client is now blocked.
     fn command(&mut self, words: &[String]) -> Option<Reply> {
         let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
         if words[0].starts_with('B') {
@@ -124,7 +124,7 @@ impl Model {
         Some(self.at_once(&words[0], &arguments).unwrap_or_else(|WrongType| wrong()))
     }
 
-    /// Runs a command that never waits.
+    /// Executes a command that never blocks.
     pub(super) fn at_once(&mut self, name: &str, arguments: &[&str]) -> Result<Reply, WrongType> {
         match name {
             "SET" | "GET" | "MSET" | "MGET" | "INCR" | "INCRBY" => self.strings(name, arguments),
@@ -149,7 +149,7 @@ impl Model {
             }
             ("GET", [key]) => optional(self.text(key)?.cloned()),
             ("MGET", keys) => {
-                // A value of another type is as good as none.
+                // MGET replies nil for a value of another type.
                 let value = |key: &&str| optional(self.text(key).ok().flatten().cloned());
                 Reply::Array(keys.iter().map(value).collect())
             }
@@ -191,7 +191,7 @@ impl Model {
         }
     }
 
-    /// Runs a command that may wait. `None` means that it does.
+    /// Executes a command that may block. Returns `None` if it does.
     fn blocking(&mut self, name: &str, arguments: &[&str]) -> Result<Option<Reply>, WrongType> {
         let moved = match (name, arguments) {
             ("BLPOP" | "BRPOP", [keys @ .., _]) => {
@@ -226,7 +226,7 @@ impl Model {
         self.touch(key);
     }
 
-    /// Notes that a key was changed.
+    /// Records that a key was changed.
     pub(super) fn touch(&mut self, key: &str) {
         for ((_, watched), is_changed) in &mut self.watched {
             *is_changed |= watched == key;
@@ -242,7 +242,7 @@ impl Model {
     }
 }
 
-/// The keys for which a blocking command waits.
+/// Returns the keys for which a blocking command waits.
 fn sources(words: &[String]) -> &[String] {
     match words[0].as_str() {
         "BLPOP" | "BRPOP" => &words[1..words.len() - 1],
@@ -250,7 +250,7 @@ fn sources(words: &[String]) -> &[String] {
     }
 }
 
-/// How long a command waits at most, in seconds; 0 if it does not wait.
+/// Returns the timeout of a request in seconds; 0 if it does not block.
 pub(super) fn time_out_s(request: &Request) -> f64 {
     match request {
         Request::Command(words) if words[0].starts_with('B') => {

@@ -1,4 +1,4 @@
-//! Tests of the checker: it accepts valid histories and finds each kind of fault.
+//! Tests of the checker: it must accept valid histories, and find each kind of fault.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use harness::{Reply, words};
 use super::checker::{Found, Operation, check as order_of};
 use super::model::Request;
 
-/// A request as client, time of sending, time of the reply, words (those of EXEC are separated by
-/// semicolons), and the reply.
+/// A request: the client, the time of sending, the time of the reply, the words (commands of a
+/// transaction are separated by semicolons), and the reply.
 type Row = (usize, u64, u64, &'static str, Reply);
 
 fn operation(&(client, sent, answered, request, ref reply): &Row) -> Operation {
@@ -26,7 +26,7 @@ fn is_valid(rows: &[Row]) -> bool {
     order_of(&history).is_ok()
 }
 
-/// A reply, as integer, `OK`, `nil` or a bulk string; with brackets, an array of them.
+/// Parses a reply: an integer, `OK`, `nil` or a bulk string, or an array of them in brackets.
 fn reply(text: &str) -> Reply {
     if let Some(items) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
         return Reply::Array(items.split_whitespace().map(reply).collect());
@@ -41,7 +41,8 @@ fn reply(text: &str) -> Reply {
     }
 }
 
-/// Checks that a history is valid with one reply of its last operation, and not with others.
+/// Checks that a history is valid with each of the replies `valid` of its last operation, and
+/// invalid with each of `faulty`.
 fn check(rows: &[Row], valid: &[&str], faulty: &[&str]) {
     let (last, earlier) = rows.split_last().expect("there are operations");
     for (replies, expected) in [(valid, true), (faulty, false)] {
@@ -75,7 +76,7 @@ fn operations_that_overlap_may_be_in_any_order() {
     for replied in ["1", "2"] {
         assert!(is_valid(&[&set[..], &[row(1, 3, 8, "GET k", replied)]].concat()));
     }
-    // What one client has seen is not undone for another one later.
+    // A value that one client has seen must not be undone for another client later.
     let seen = [&set[..], &[row(1, 3, 4, "GET k", "2"), row(2, 5, 6, "GET k", "?")]].concat();
     check(&seen, &["2"], &["1", "nil"]);
 }
@@ -155,7 +156,8 @@ fn an_element_that_a_move_loses_or_doubles_is_found() {
 
 #[test]
 fn blocked_clients_are_served_in_the_order_in_which_they_began_to_wait() {
-    // The first waits since before the request that shows it: the second began later.
+    // The first client has waited since before the request that shows it; the second began to wait
+    // later.
     let rows = [
         row(0, 0, 9, "BLPOP q 5", "[q x]"),
         row(1, 0, 9, "BLPOP q 5", "[q y]"),
@@ -164,8 +166,8 @@ fn blocked_clients_are_served_in_the_order_in_which_they_began_to_wait() {
         row(2, 10, 11, "LLEN q", "?"),
     ];
     check(&rows, &[":0"], &[":1"]);
-    // A client that has been served before another began to wait cannot have received the second
-    // element, nor can one element serve both.
+    // A client that was served before another client began to wait cannot have received the second
+    // element. One element cannot serve both clients.
     let one_after_the_other = |replies: [&str; 2]| {
         is_valid(&[
             row(0, 0, 3, "BLPOP q 5", replies[0]),
@@ -181,8 +183,9 @@ fn blocked_clients_are_served_in_the_order_in_which_they_began_to_wait() {
 
 #[test]
 fn a_client_served_before_one_that_had_waited_longer_is_found() {
-    // One client waits for both lists, and is served by the push to the second at the latest. That
-    // it takes an element of the first shows that it waited when the others began.
+    // One client waits for two lists, and is served by the push to the second list at the latest.
+    // Because it receives an element of the first list, it was still waiting when the other clients
+    // began.
     let in_order = |first: &str, second: &str| {
         is_valid(&[
             row(0, 0, 9, "BRPOP q 5", first),
@@ -194,7 +197,8 @@ fn a_client_served_before_one_that_had_waited_longer_is_found() {
     };
     assert!(in_order("[q y]", "[q x]") && in_order("[q x]", "[q y]"));
     assert!(!in_order("[q x]", "[q x]"));
-    // The mover was answered before the other client began to wait, so it is first in the queue.
+    // The client of BLMOVE was answered before the other client began to wait, so it is first in
+    // the queue.
     let rows = |taken: &str, left: &str| {
         is_valid(&[
             row(0, 0, 4, "BLMOVE q r LEFT LEFT 5", taken),
@@ -216,8 +220,8 @@ fn a_blocked_client_that_is_forgotten_is_found() {
         ])
     };
     assert!(rows("[q x]", "[]"));
-    // The server may have received the request that blocks after the others, and then it does not
-    // wait for an element that is there.
+    // The server may have received the blocking request after the others. The request then finds an
+    // element and does not block.
     assert!(rows("[q x]", "[x]"));
     assert!(!rows("nil", "[x]"), "its time was not up");
     assert!(!rows("nil", "[]"), "the element is lost");
@@ -240,7 +244,7 @@ fn other_clients_see_no_element_that_serves_a_blocked_client() {
     };
     assert!(rows([":0", ":0"]) && rows([":0", ":1"]));
     assert!(!rows([":1", ":1"]));
-    // What is pushed and popped at once serves no client.
+    // An element that is pushed and popped within one transaction serves no client.
     let at_once = [
         row(0, 0, 5, "BLPOP q 0.004", "nil"),
         row(1, 2, 3, "EVAL push-and-pop 1 q x", "x"),

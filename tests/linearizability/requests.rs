@@ -5,7 +5,7 @@ use harness::Random;
 use super::model::{Request, Words};
 use super::scripts::{DRAIN, PUSH_AND_POP, SWAP, TRANSFER};
 
-/// How long a client waits at most, in seconds; long compared to a request.
+/// Timeouts of blocking commands in seconds; long compared to a request.
 const TIME_OUTS_S: [&str; 3] = ["0.004", "0.008", "0.015"];
 
 const MEMBERS: [&str; 4] = ["a", "b", "c", "d"];
@@ -20,7 +20,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Three or four keys whose names begin with `prefix`.
+    /// Chooses three or four keys whose names begin with `prefix`.
     pub(super) fn choose(random: &mut Random, prefix: &str) -> Self {
         let [strings, lists, sets, hashes] = match random.below(6) {
             0 => [3, 0, 0, 0],
@@ -41,7 +41,7 @@ impl Keys {
         }
     }
 
-    /// Gives most of the keys a value.
+    /// Returns a request that gives most of the keys a value.
     pub(super) fn setup(&self, random: &mut Random) -> Request {
         let mut commands = Vec::new();
         let mut add = |words: &[&str]| {
@@ -57,7 +57,7 @@ impl Keys {
         Request::Transaction(commands)
     }
 
-    /// Reads all values and removes the keys.
+    /// Returns a request that reads all values and removes the keys.
     pub(super) fn clean_up(&self) -> Request {
         let (mut commands, mut remove) = (Vec::new(), vec!["DEL"]);
         for (name, keys) in [
@@ -86,13 +86,14 @@ impl Keys {
 pub(super) struct Generator<'a> {
     pub(super) keys: &'a Keys,
     pub(super) random: Random,
-    /// Makes elements and values different from those of other clients.
+    /// The number of the client, which makes its elements and values differ from those of other
+    /// clients.
     pub(super) client: usize,
     pub(super) count: usize,
 }
 
 impl Generator<'_> {
-    /// The client's requests, `count` or one or two more.
+    /// Generates the client's requests: `count` of them, or one or two more.
     pub(super) fn requests(mut self, count: usize) -> Vec<Request> {
         let mut requests = Vec::new();
         while requests.len() < count {
@@ -228,7 +229,7 @@ impl Generator<'_> {
         self.random.below(bound as u64) as usize
     }
 
-    /// Two keys, perhaps the same.
+    /// Chooses two keys, which may be the same.
     fn two<'a>(&mut self, keys: &'a [String]) -> [&'a str; 2] {
         [&keys[self.below(keys.len())], &keys[self.below(keys.len())]]
     }
@@ -237,7 +238,7 @@ impl Generator<'_> {
         if self.below(2) == 0 { "LEFT" } else { "RIGHT" }
     }
 
-    /// A number that no other request contains.
+    /// Returns a number that no other request contains.
     fn number(&mut self) -> String {
         self.count += 1;
         (self.client * 10_000 + self.count * 100).to_string()

@@ -1,4 +1,4 @@
-//! The scripts that histories contain, in Lua and as the model runs them.
+//! The scripts of histories, in Lua and as the model executes them.
 
 use harness::Reply;
 
@@ -9,12 +9,12 @@ use super::model::{Model, Words};
 pub(super) const TRANSFER: &str = "transfer";
 /// Exchanges the values of two strings, and returns them.
 pub(super) const SWAP: &str = "swap";
-/// Moves a list's elements one by one to the end of another, and returns how many there were.
+/// Moves the elements of a list one by one to the end of another. Returns their number.
 pub(super) const DRAIN: &str = "drain";
 /// Pushes an element and pops it again.
 pub(super) const PUSH_AND_POP: &str = "push-and-pop";
 
-/// A script's source by its name.
+/// Returns the source of the script with a name.
 fn source(name: &str) -> &'static str {
     match name {
         TRANSFER => {
@@ -41,7 +41,7 @@ fn source(name: &str) -> &'static str {
     }
 }
 
-/// The words to send: EVAL with a script's source instead of its name.
+/// Returns the words to send: for EVAL, with a script's source instead of its name.
 pub(super) fn to_send(words: &Words) -> Words {
     let mut words = words.clone();
     if words[0] == "EVAL" {
@@ -50,7 +50,7 @@ pub(super) fn to_send(words: &Words) -> Words {
     words
 }
 
-/// Runs EVAL.
+/// Executes EVAL in the model.
 pub(super) fn run(model: &mut Model, arguments: &[&str]) -> Result<Reply, WrongType> {
     match *arguments {
         [TRANSFER, _, to, from, amount] => {

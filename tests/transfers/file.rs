@@ -1,4 +1,4 @@
-//! What a file contains, read by the server's own loader.
+//! The contents of a file, read by the server's own loader.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,8 +10,8 @@ use nagi_persist::rdb::{
 };
 use nagi_store::StringInput;
 
-/// The elements of values, by key. A string is a single element; an element with a score or a
-/// value has it after `=`.
+/// The elements of values, by key. A string is a single element; a score or a value is appended to
+/// its element after `=`.
 pub(super) struct Contents(BTreeMap<String, Vec<String>>);
 
 impl Contents {
@@ -39,7 +39,7 @@ impl Contents {
         Contents(contents)
     }
 
-    /// All elements of the keys whose names begin with `prefix`, sorted.
+    /// Returns all elements of the keys whose names begin with `prefix`, sorted.
     pub(super) fn elements(&self, prefix: &str) -> Vec<&str> {
         let keys = self.0.iter().filter(|(key, _)| key.starts_with(prefix));
         let mut elements: Vec<&str> = keys.flat_map(|(_, it)| it).map(String::as_str).collect();
@@ -47,7 +47,7 @@ impl Contents {
         elements
     }
 
-    /// The sum of strings, values and scores under these keys.
+    /// Sums the strings, values and scores under the keys whose names begin with `prefix`.
     pub(super) fn sum(&self, prefix: &str) -> i64 {
         let number = |it: &str| -> i64 {
             it.rsplit('=').next().expect("an element").parse().expect("an integer")

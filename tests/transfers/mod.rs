@@ -1,8 +1,8 @@
-//! Clients move elements and amounts between keys while files are saved one after the other, and
-//! each file contains all of them: it shows the keyspace of one instant.
+//! Clients move elements and amounts between keys while files are saved one after another. Each
+//! file must contain all of them, because it shows the keyspace at one instant.
 //!
-//! `NAGI_CUTS` sets the number of files; by default there are twelve. The transfers of the
-//! store itself, and claims over several slices, are in `crates/persist/tests/rdb/transfers.rs`.
+//! `NAGI_CUTS` sets the number of files; by default there are twelve. The transfers of the store
+//! itself, and claims over several slices, are in `crates/persist/tests/rdb/transfers.rs`.
 
 mod file;
 mod movers;
@@ -17,22 +17,22 @@ use harness::{Connection, Folder, Random, Server, until};
 use file::Contents;
 use movers::{Mover, all};
 
-/// The number of files, unless the variable below says otherwise.
+/// The number of files, unless `NAGI_CUTS` is set.
 const CUTS: usize = 12;
 const CUTS_VARIABLE: &str = "NAGI_CUTS";
 
-/// A kind of transfer: what it needs and what every file must contain.
+/// A kind of transfer, with the keys that it needs and the check of every file.
 struct Kind {
     name: &'static str,
-    /// Makes the keys.
+    /// Creates the keys.
     setup: fn(&mut Connection),
-    /// What each of its clients does.
+    /// The functions of its clients, each of which is called repeatedly.
     movers: &'static [fn(&mut Mover)],
-    /// The fault in a file, if there is one.
+    /// Returns the fault in a file, if there is one.
     check: fn(&Contents) -> Result<(), String>,
 }
 
-/// Saves a file and waits for its end.
+/// Saves a file, and waits until it is complete.
 fn save(client: &mut Connection) {
     client.check("BGSAVE", "+Background saving started\r\n");
     let is_over = || {
@@ -52,7 +52,7 @@ fn check(file: &Path, kinds: &[Kind], number: usize) {
     }
 }
 
-/// Ends the transfers, also when a check fails.
+/// Ends the transfers on drop, even if a check fails.
 struct AtTheEnd<'a>(&'a AtomicBool);
 
 impl Drop for AtTheEnd<'_> {
@@ -104,7 +104,7 @@ fn every_file_contains_what_is_moved_meanwhile() {
             fs::remove_file(&dump).expect("it is there");
             let info = client.run("INFO clients").text();
             saw_blocked += usize::from(!info.contains("blocked_clients:0\r\n"));
-            // Files that are saved without transfers in between would prove nothing.
+            // Without transfers between the saves, the files would prove nothing.
             let goes_on = || {
                 let mut pairs = counts.iter().zip(&before);
                 pairs.all(|(count, before)| count.load(Ordering::Relaxed) > *before).then_some(())

@@ -7,24 +7,25 @@ use harness::{Connection, Random, Reply, encode_command, words};
 use super::Kind;
 use super::file::Contents;
 
-/// Elements of sets and lists: enough for trees, which a save reads in many steps.
+/// Number of elements of sets and lists: enough for trees, which a save reads in many steps.
 const ELEMENTS: usize = 2000;
-/// Fields, members and strings that hold amounts.
+/// Number of fields, members and strings that hold amounts.
 const ACCOUNTS: u64 = 40;
-/// What each of them holds at the start.
+/// The amount that each of them holds at the start.
 const START: i64 = 1000;
-/// Sets, lists, hashes and sorted sets of a kind.
+/// Number of sets, lists, hashes and sorted sets of each kind of transfer.
 const KEYS: u64 = 4;
-/// Transfers that are sent at once.
+/// Number of transfers that are sent at once.
 const BATCH: usize = 8;
-/// The longest wait: a consumer must see the end of the test.
+/// The timeout of blocking commands in seconds, short enough for a consumer to notice the end of
+/// the test.
 const TIME_OUT_S: &str = "0.05";
 
-/// A client that makes transfers of one kind.
+/// A client that performs transfers of one kind.
 pub(super) struct Mover<'a> {
     pub(super) client: Connection,
     pub(super) random: Random,
-    /// Transfers of its kind that had an effect.
+    /// Number of transfers of this kind that had an effect.
     pub(super) count: &'a AtomicU64,
 }
 
@@ -33,17 +34,17 @@ impl Mover<'_> {
         self.random.below(bound)
     }
 
-    /// At least 1, since Lua negates 0 to -0, which is no integer for Redis.
+    /// Returns an amount of at least 1: Lua negates 0 to -0, which is no integer for Redis.
     fn amount(&mut self) -> i64 {
         1 + self.below(50) as i64
     }
 
-    /// One of the keys that begin with `prefix`.
+    /// Returns one of the keys that begin with `prefix`.
     fn key(&mut self, prefix: &str) -> String {
         format!("{prefix}{}", self.below(KEYS))
     }
 
-    /// Sends commands at once, and counts the replies that tell of an effect.
+    /// Sends commands at once, and counts the replies that show an effect.
     fn run(&mut self, commands: &[String]) {
         let bytes = commands.iter().flat_map(|command| encode_command(&words(command)));
         self.client.send(bytes.collect::<Vec<u8>>());
@@ -72,7 +73,7 @@ impl Mover<'_> {
     }
 }
 
-/// Every kind of transfer.
+/// Returns every kind of transfer.
 pub(super) fn all() -> Vec<Kind> {
     vec![
         Kind {
@@ -115,7 +116,7 @@ pub(super) fn all() -> Vec<Kind> {
     ]
 }
 
-/// Adds all elements to one key, some hundred at a time.
+/// Adds all elements to one key, some hundred per request.
 fn fill(client: &mut Connection, command: &str, key: &str) {
     let elements: Vec<String> = elements();
     for some in elements.chunks(500) {
@@ -128,7 +129,7 @@ fn elements() -> Vec<String> {
     (0..ELEMENTS).map(|number| format!("element:{number:04}")).collect()
 }
 
-/// Checks that the keys with this prefix hold each element once.
+/// Checks that the keys with this prefix together contain each element once.
 fn check_elements(contents: &Contents, prefix: &str) -> Result<(), String> {
     let found = contents.elements(prefix);
     let expected = elements();
@@ -162,7 +163,7 @@ fn smove(mover: &mut Mover) {
     });
 }
 
-/// All sets together always have all members.
+/// All sets together always contain all members.
 fn union(mover: &mut Mover) {
     mover.run(&["SUNIONSTORE union set:0 set:1 set:2 set:3".to_owned()]);
 }
@@ -187,7 +188,7 @@ fn rpoplpush(mover: &mut Mover) {
     mover.repeat(|it| format!("RPOPLPUSH {} {}", it.key("list:"), it.key("list:")));
 }
 
-/// Moves a whole list to another key, which may exist: then nothing happens.
+/// Renames a whole list. If the new name exists, nothing happens.
 fn rename_list(mover: &mut Mover) {
     let (from, to) = (mover.key("list:"), mover.key("list:"));
     mover.client.send(encode_command(&["RENAMENX", &from, &to]));
@@ -206,7 +207,7 @@ fn fill_ring(client: &mut Connection) {
     fill(client, "RPUSH", "ring:0");
 }
 
-/// Moves elements to a list that clients wait for: by LMOVE, by a script and by EXEC.
+/// Moves elements to a list for which clients wait: by LMOVE, by a script and by EXEC.
 fn feed_ring(mover: &mut Mover) {
     match mover.below(3) {
         0 => mover.run(&["LMOVE ring:0 ring:1 LEFT RIGHT".to_owned()]),
@@ -259,7 +260,7 @@ fn fill_watched(client: &mut Connection) {
     }
 }
 
-/// Reads two balances and writes new ones, which happens only if no other client has changed them.
+/// Reads two balances and writes new ones, which succeeds only if no other client has changed them.
 fn watch(mover: &mut Mover) {
     let (from, to) = (mover.key("watched:"), mover.key("watched:"));
     if from == to {
@@ -285,7 +286,7 @@ fn fill_zsets(client: &mut Connection) {
     client.check("ZRANGESTORE copy:zset zset:0 0 -1", format!(":{ACCOUNTS}\r\n"));
 }
 
-/// Changes two members of one of two sorted sets, of which the first is copied meanwhile.
+/// Changes two members of one of two sorted sets. The first set is copied meanwhile.
 fn zincrby(mover: &mut Mover) {
     let amount = mover.amount();
     let to = if mover.below(4) == 0 { "zset:1" } else { "zset:0" };

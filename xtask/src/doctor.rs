@@ -1,5 +1,5 @@
-//! `cargo xtask doctor`: how often `nagi doctor` reports an injected fault of a real server first,
-//! as a table in docs/doctor.md.
+//! `cargo xtask doctor`: measures how often `nagi doctor` reports a fault first that was injected
+//! into a real server, and writes the table in docs/doctor.md.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,10 +30,10 @@ pub(crate) struct Arguments {
     tests: Vec<String>,
 }
 
-/// The kinds of servers, as columns.
+/// The kinds of servers, which are the columns of the table.
 const KINDS: [&str; 4] = ["nagi", "Redis", "Valkey", "memcached"];
 
-/// A line of the tests' output.
+/// A parsed line of the tests' output.
 #[derive(Deserialize)]
 #[serde(tag = "what", rename_all = "lowercase")]
 enum Noted {
@@ -69,7 +69,7 @@ fn tests(arguments: &Arguments, notes: &Path) -> Command {
         [] => command.arg("faults::"),
         tests => command.args(tests.iter().map(|test| format!("faults::{test}"))),
     };
-    // Concurrent tests would compete for processors.
+    // Tests run one at a time, because concurrent tests would compete for processors.
     command.args(["--test-threads", "1", "--nocapture"]);
     command.env("NAGI_DOCTOR_ROUNDS", arguments.rounds.to_string());
     command.env("NAGI_DOCTOR_KINDS", arguments.kinds.join(","));
@@ -84,15 +84,15 @@ fn parse(text: &str) -> Result<Vec<Noted>> {
     noted.collect()
 }
 
-/// The results of a fault with a kind of server.
+/// The results of one fault in one kind of server.
 #[derive(Default)]
 struct Pair<'a> {
-    /// For each test, how often it was named, and the number of rounds.
+    /// For each test, how often the fault was named first, and the number of rounds.
     named: Vec<(u64, u64)>,
     impossible: Option<&'a str>,
 }
 
-/// The table, with notes below it.
+/// Formats the table, with notes below it.
 fn section(noted: &[Noted]) -> String {
     let (mut pairs, mut skipped) = (BTreeMap::<(&str, &str), Pair<'_>>::new(), BTreeMap::new());
     let (mut healthy, mut healthy_found, mut healthy_void, mut void_attempts) = (0, 0, 0, 0);
@@ -148,7 +148,7 @@ fn section(noted: &[Noted]) -> String {
     text
 }
 
-/// The minimum over all tests of a pair: the worst counts.
+/// Formats the result of the test with the fewest successes, because the worst case counts.
 fn shown(pair: &Pair<'_>) -> String {
     if pair.impossible.is_some() {
         return "–".to_owned();

@@ -1,5 +1,5 @@
 //! `cargo xtask lines`: counts the lines of code of crates, without tests, comments and blank
-//! lines. Another revision can be counted the same way, for comparison.
+//! lines, in the working tree or in another revision for comparison.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The paths and texts of the Rust files in a folder, in `revision` or as they are now.
+/// Returns the paths and texts of the Rust files in a folder, in `revision` or in the working tree.
 fn read(folder: &str, revision: Option<&str>) -> Result<Vec<(String, String)>> {
     let git = |arguments: &[&str]| {
         process::output(Command::new("git").args(arguments).current_dir(workspace::root()))
@@ -61,7 +61,7 @@ fn read(folder: &str, revision: Option<&str>) -> Result<Vec<(String, String)>> {
     paths.map(|path| Ok((path.to_owned(), text(path)?))).collect()
 }
 
-/// The number of lines with code that is not only for tests.
+/// Returns the number of lines that contain code, except code for tests.
 fn code_lines(sources: &[Source]) -> usize {
     let in_tests = test_only_modules(sources);
     let is_counted = |source: &&Source| {

@@ -1,4 +1,4 @@
-//! The tasks of contributors: one subcommand and one file for each.
+//! Tasks for contributors: one subcommand and one file for each.
 
 mod bench;
 mod browser;

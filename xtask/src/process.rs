@@ -1,11 +1,11 @@
-//! Runs other programs, with errors that show which one failed and how to repeat it.
+//! Runs other programs. An error says which program failed and how to run it again.
 
 use std::ffi::OsStr;
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail};
 
-/// Runs `command` with the input and output of this process; an exit code other than 0 is an error.
+/// Runs `command` with the input and output of this process. An exit code other than 0 is an error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start: {}", line(command)))?;
     if !status.success() {
@@ -14,7 +14,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command` and returns its output; its error output is part of the error.
+/// Runs `command` and returns its output. Its error output becomes part of the error.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let Output { status, stdout, stderr } =
         command.output().with_context(|| format!("cannot start: {}", line(command)))?;
@@ -32,7 +32,7 @@ pub(crate) fn in_path(program: &str) -> bool {
     })
 }
 
-/// The command as typed in a shell.
+/// Formats the command as it would be typed in a shell.
 pub(crate) fn line(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())

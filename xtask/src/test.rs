@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all checks, cheapest first, up to the first that fails.
+//! `cargo xtask test`: all checks, the cheapest first. Stops at the first that fails.
 
 use std::io::{BufRead, BufReader};
 use std::ops::AddAssign;
@@ -10,7 +10,7 @@ use crate::workspace::{self, cargo};
 use crate::{conformance, process, setup, tidy};
 use harness::Server;
 
-/// One check, which `cargo xtask test NAME` runs alone.
+/// A check, which `cargo xtask test NAME` runs alone.
 struct Step {
     name: &'static str,
     what: &'static str,
@@ -31,15 +31,15 @@ const STEPS: [Step; 11] = [
     Step { name: "conformance", what: "the quick units of Redis' suite", run: conform },
 ];
 
-/// Features that the server does not need and their users turn on.
+/// Features that the server does not use, but that programs which use the client enable.
 const FEATURES: &str = "nagi-client/tokio";
 
-/// The names that [`run`] takes.
+/// Returns the names that [`run`] accepts.
 pub(crate) fn step_names() -> [&'static str; STEPS.len()] {
     STEPS.map(|step| step.name)
 }
 
-/// Counts of tests, of any runner.
+/// Numbers of tests, from the output of any test runner.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 struct Count {
     passed: u64,
@@ -53,7 +53,7 @@ impl AddAssign for Count {
     }
 }
 
-/// Runs the steps called `names`, or all of them, and prints the number of tests.
+/// Runs the steps in `names`, or all steps if there are none, and prints the number of tests.
 pub(crate) fn run(names: &[String]) -> Result<()> {
     let is_wanted = |step: &&Step| names.is_empty() || names.iter().any(|name| name == step.name);
     let mut total = Count::default();
@@ -85,7 +85,8 @@ fn check_tidiness() -> Result<Count> {
     tidy::run().map(|()| Count::default())
 }
 
-/// Advisories are omitted, since they need a network, which tests must not depend on.
+/// Security advisories are not checked, because they need a network, which tests must not depend
+/// on.
 fn check_dependencies() -> Result<Count> {
     let mut check = Command::new(setup::cargo_deny::program(&workspace::setup_folder()));
     check.args(["--log-level", "error", "check", "bans", "licenses", "sources"]);
@@ -100,7 +101,7 @@ fn clippy() -> Result<Count> {
     Ok(Count::default())
 }
 
-/// Only rustdoc warns about links to private or missing items.
+/// Builds the documentation, because only rustdoc warns about links to private or missing items.
 fn document() -> Result<Count> {
     let mut doc = cargo(&["doc", "--no-deps", "--features", FEATURES]);
     doc.args(["--package", "nagi-client", "--package", "nagi-proto", "--package", "nagi-chunk"]);
@@ -117,7 +118,7 @@ fn black_box() -> Result<Count> {
     count(cargo(&["test", "--package", "nagi-tests"]).env("NAGI_TEST_IO", "epoll"))
 }
 
-/// Runs the black-box tests and the server's own socket tests with the other driver.
+/// Runs the black-box tests and the server's own socket tests with the io_uring driver.
 fn by_uring() -> Result<Count> {
     let mut serve = Command::new(workspace::build_nagi("dev")?);
     serve.args(["serve", "--io", "uring"]);
@@ -164,7 +165,7 @@ fn require_component(subcommand: &str, component: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs a test runner, passes on its output, and adds up the counts in it.
+/// Runs a test runner, prints its output, and adds up the numbers of tests in it.
 fn count(command: &mut Command) -> Result<Count> {
     let line = process::line(command);
     let mut child =
@@ -184,8 +185,8 @@ fn count(command: &mut Command) -> Result<Count> {
     Ok(total)
 }
 
-/// The counts in one line of output: `test result: ok. 3 passed; 0 failed; ...` of Rust's tests, or
-/// the closing `1 failed, 5 passed in 0.12s` of pytest.
+/// Parses the numbers of tests in a line of output, such as `test result: ok. 3 passed; 0 failed;
+/// ...` of Rust's test runner or `1 failed, 5 passed in 0.12s` of pytest.
 fn count_in(line: &str) -> Count {
     let is_summary = line.starts_with("test result: ")
         || (line.ends_with('s') && line.contains(" in ") && line.contains(" passed"));

@@ -1,4 +1,4 @@
-//! Checks that need a separate build: loom's models, and the store under a sanitizer.
+//! Checks that need a separate build: models run by loom, and tests run under a sanitizer.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::process;
 use crate::workspace::{self, cargo};
 
-/// Test modules that loom runs, by crate; the others use threads that it does not control.
+/// Test modules that loom runs, by crate. Other modules use threads that loom does not control.
 const LOOM_MODELS: [(&str, &[&str]); 3] = [
     (
         "nagi-store",
@@ -18,7 +18,7 @@ const LOOM_MODELS: [(&str, &[&str]); 3] = [
     ("nagi-commands", &["blocking::model"]),
 ];
 
-/// Runs every model through loom.
+/// Runs all models under loom.
 pub(crate) fn loom() -> Result<()> {
     for (package, models) in LOOM_MODELS {
         let arguments = ["test", "--package", package, "--lib", "--"];
@@ -29,7 +29,7 @@ pub(crate) fn loom() -> Result<()> {
     Ok(())
 }
 
-/// Which of the compiler's sanitizers.
+/// A sanitizer of the compiler.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Sanitizer {
     /// Memory that is used after it was freed, or beyond its end
@@ -38,7 +38,7 @@ pub(crate) enum Sanitizer {
     Thread,
 }
 
-/// Tests of the number of page faults, to which the sanitizer's own memory adds.
+/// Tests that count page faults, which do not hold because the sanitizer uses memory itself.
 const COUNT_FAULTS: [&str; 2] = [
     "large_store_provides_whole_arenas_unless_much_is_free",
     "no_page_faults_in_holds_if_the_preparer_is_in_time",
@@ -59,14 +59,16 @@ pub(crate) fn sanitize(sanitizer: Sanitizer) -> Result<()> {
     command.args(packages.iter().flat_map(|package| ["--package", package]));
     if matches!(sanitizer, Sanitizer::Thread) {
         require_standard_library_source()?;
-        // Without instrumentation of the standard library, it does not recognize its locks.
+        // Without instrumentation of the standard library, the sanitizer does not recognize its
+        // locks.
         command.arg("-Zbuild-std");
     }
     command
         .args(["--target", "x86_64-unknown-linux-gnu"])
         .current_dir(workspace::root())
         .env("RUSTFLAGS", flag)
-        // Instrumented frames are some ten times as long, and replies of scripts nest deeply.
+        // Instrumented stack frames are about ten times as large, and replies of scripts nest
+        // deeply.
         .env("RUST_MIN_STACK", "67108864")
         .env("CARGO_TARGET_DIR", folder);
     command.arg("--");
@@ -81,7 +83,7 @@ pub(crate) fn sanitize(sanitizer: Sanitizer) -> Result<()> {
     run(command)
 }
 
-/// The nightly toolchain needs the source to rebuild the standard library.
+/// Fails if the nightly toolchain lacks the source of the standard library, which must be rebuilt.
 fn require_standard_library_source() -> Result<()> {
     let mut rustc = Command::new("rustup");
     let printed = process::output(rustc.args(["run", "nightly", "rustc", "--print", "sysroot"]))?;

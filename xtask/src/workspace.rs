@@ -1,4 +1,4 @@
-//! The repository: its folders, and builds by cargo.
+//! The repository: its folders, and builds with cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,18 +7,18 @@ use anyhow::{Context, Result};
 
 use crate::process;
 
-/// The folder that holds the workspace's `Cargo.toml`.
+/// Returns the folder that contains the workspace's `Cargo.toml`.
 pub(crate) fn root() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask)
 }
 
-/// The folder of `cargo xtask setup`; ignored by git.
+/// Returns the folder of `cargo xtask setup`, which git ignores.
 pub(crate) fn setup_folder() -> PathBuf {
     root().join(".setup")
 }
 
-/// The cargo that runs this program, at the root.
+/// Returns a command for the cargo that runs this program, in the repository's root.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());

@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The size of every chunk of a value except the last.
+/// The size of every chunk of a value except the last, in bytes.
 pub const CHUNK_BYTES: usize = pool::BLOCK_BYTES;
 
 /// Bytes that do not change while they are shared.
@@ -40,7 +40,7 @@ impl Chunk {
         chunk.finish()
     }
 
-    /// Whether both are the same chunk, not only equal.
+    /// Whether both refer to the same memory; equal bytes do not suffice.
     #[must_use]
     pub fn is_same(&self, other: &Chunk) -> bool {
         std::ptr::eq::<[u8]>(&**self, &**other)
@@ -149,7 +149,7 @@ pub struct UninitChunk {
 
 enum UninitMemory {
     Block(Block),
-    /// Not shared.
+    /// Not shared: a second reference would make the bytes immutable.
     General(Arc<[MaybeUninit<u8>]>),
 }
 
@@ -160,7 +160,7 @@ impl UninitChunk {
         let block = if len == CHUNK_BYTES { Block::take() } else { None };
         #[cfg(not(miri))]
         let general = || UninitMemory::General(Arc::new_uninit_slice(len));
-        // `freeze` has no effect under Miri.
+        // Inline assembly, on which `freeze` relies, has no effect under Miri.
         #[cfg(miri)]
         let general = || UninitMemory::General(Arc::new_zeroed_slice(len));
         UninitChunk { memory: block.map_or_else(general, UninitMemory::Block), written: 0 }
@@ -236,12 +236,12 @@ impl fmt::Debug for UninitChunk {
     }
 }
 
-/// Gives unwritten bytes the arbitrary values that their memory has. Writing zeros would be wasted
+/// Makes unwritten bytes count as initialized, with arbitrary values. Writing zeros would be wasted
 /// if the kernel or a copy writes next.
 fn freeze(bytes: &mut [MaybeUninit<u8>]) -> &mut [u8] {
     #[cfg(not(miri))]
-    // SAFETY: there is no instruction. The compiler must assume that it writes to every byte, as
-    // the last user of the memory or the kernel has done.
+    // SAFETY: the assembly contains no instruction, but the compiler must assume that it writes to
+    // every byte, as the last user of the memory or the kernel has done.
     unsafe {
         let at = bytes.as_mut_ptr();
         std::arch::asm!("/* {0} */", in(reg) at, options(nostack, preserves_flags));

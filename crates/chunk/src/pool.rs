@@ -9,25 +9,25 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The size of a block, which holds one chunk.
+/// The size of a block in bytes; a block holds one chunk.
 pub const BLOCK_BYTES: usize = 64 * 1024;
 /// The number of blocks that are requested from the kernel at a time.
 const REGION_BLOCKS: usize = 64;
-/// The number of blocks returned to the kernel while the pool is locked once.
+/// The maximum number of blocks that are taken out of the pool while it is locked once.
 const STRIDE: usize = 16;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { warm: Vec::new(), cold: Vec::new(), spared: 0 });
 static USED_BLOCKS: Count = Count(AtomicUsize::new(0));
 
-/// On its own cache lines, because every worker writes it.
+/// A counter on its own cache lines, because every worker writes to it.
 #[repr(align(128))]
 struct Count(AtomicUsize);
 
 /// Unused blocks.
 struct Pool {
-    /// Blocks with memory, the last freed at the end.
+    /// Blocks with memory; the one freed last is at the end.
     warm: Vec<Address>,
-    /// Blocks without memory.
+    /// Blocks whose memory the kernel has not provided yet, or has taken back.
     cold: Vec<Address>,
     /// The minimum number of warm blocks since the last [`cool`].
     spared: usize,
@@ -91,14 +91,14 @@ impl Drop for Block {
     }
 }
 
-/// Returns the bytes of full chunks.
+/// Returns the total size of all full chunks in use, in bytes.
 #[must_use]
 pub fn used_bytes() -> usize {
     USED_BLOCKS.0.load(Ordering::Relaxed) * BLOCK_BYTES
 }
 
 /// Returns approximately how many full chunks can be allocated without memory from the kernel. The
-/// first write to any other takes many times as long.
+/// first write to any further chunk takes many times as long.
 #[must_use]
 pub fn warm() -> usize {
     pool().warm.len()
@@ -116,17 +116,18 @@ pub fn cool() {
     while left > 0 {
         let mut pool = pool();
         let some = left.min(STRIDE).min(pool.warm.len());
-        // Those that have been unused for longest come first.
+        // Blocks that have been unused for longest come first.
         let mut idle: Vec<Address> = pool.warm.drain(..some).collect();
         drop(pool);
         if idle.is_empty() {
             return;
         }
         left -= some;
-        // Each call interrupts all threads of the process.
+        // Adjacent blocks are released together, because each call interrupts all threads of the
+        // process.
         idle.sort_unstable();
         for run in idle.chunk_by(Address::is_before) {
-            // SAFETY: they have been removed from the pool's list of unused blocks.
+            // SAFETY: the blocks have been removed from the pool's list of unused blocks.
             let release = |first: &Address| unsafe { kernel::release(first.0, run.len()) };
             run.first().into_iter().for_each(release);
         }
@@ -134,7 +135,7 @@ pub fn cool() {
     }
 }
 
-/// No operation under this lock can panic halfway.
+/// Locks the pool. No operation under this lock can panic halfway.
 fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock()
 }

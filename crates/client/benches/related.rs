@@ -1,5 +1,6 @@
-//! The gain from a master key: 100 related items from ten servers, and from the one server of the
-//! master key. `cargo bench -p nagi-client`; needs memcached from `cargo xtask setup`.
+//! Measures the gain from a master key: reading 100 related items from ten servers, and from the
+//! one server of the master key. Run with `cargo bench -p nagi-client`; it needs memcached from
+//! `cargo xtask setup`.
 
 use std::error::Error;
 use std::net::{TcpListener, TcpStream};
@@ -48,13 +49,13 @@ fn start() -> Result<(Servers, Vec<Server>), Box<dyn Error>> {
     Ok((children, names))
 }
 
-/// The sum of a statistic over all servers.
+/// Sums a statistic over all servers.
 fn sum(cache: &mut Cache, name: &str) -> u64 {
     let all = cache.stats().into_iter().flatten().flat_map(|(_, pairs)| pairs);
     all.filter(|(of, _)| of == name).filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
 }
 
-/// TCP packets that this machine has sent.
+/// Returns the number of TCP packets that this machine has sent.
 fn packets() -> u64 {
     let text = std::fs::read_to_string("/proc/net/snmp").unwrap_or_default();
     let mut rows = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));

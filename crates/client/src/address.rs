@@ -24,7 +24,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub enum Address {
     /// A host and port, with the resolved addresses, tried in order.
     Tcp {
-        /// As given by the user.
+        /// The host and port as given by the user.
         name: String,
         /// The resolved addresses.
         resolved: Vec<SocketAddr>,
@@ -34,7 +34,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Looks up `host`.
+    /// Resolves `host`.
     ///
     /// # Errors
     /// The host has no address.
@@ -48,7 +48,7 @@ impl Address {
         Address::resolved(host, port, (host, port).to_socket_addrs().map(Vec::from_iter))
     }
 
-    /// The address from the result of a lookup of `host`.
+    /// Creates the address from the result of resolving `host`.
     pub(crate) fn resolved(
         host: &str,
         port: u16,
@@ -66,10 +66,10 @@ impl Address {
         }
     }
 
-    /// Opens a blocking connection, with Nagle's delay off.
+    /// Opens a blocking connection with Nagle's algorithm off.
     ///
     /// # Errors
-    /// The last address that was tried did not answer.
+    /// No address could be connected to; the error is that of the last one.
     ///
     /// ```
     /// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -81,10 +81,10 @@ impl Address {
         self.connect_within(CONNECT_TIMEOUT)
     }
 
-    /// The same, with a limit on how long each TCP address may take.
+    /// Like [`Address::connect`], with a limit on how long each TCP address may take.
     ///
     /// # Errors
-    /// The last address that was tried did not answer.
+    /// No address could be connected to; the error is that of the last one.
     ///
     /// ```
     /// use std::time::Duration;

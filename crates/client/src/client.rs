@@ -12,19 +12,19 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use crate::error::REPLY_LIMIT_BYTES;
 use crate::{Address, Error};
 
-/// Maximum bytes of one receive.
+/// Maximum number of bytes received at once.
 const RECEIVE_BYTES: usize = 16 * 1024;
 
-/// Parses replies to commands as they arrive, without the socket.
+/// Parses replies to commands as their bytes arrive; independent of the socket.
 #[derive(Debug)]
 pub(crate) struct CommandReplies {
     parser: ReplyParser,
-    /// Received bytes that have not been parsed.
+    /// Received bytes that are not parsed yet.
     input: Vec<u8>,
     /// Maximum length of a reply in bytes.
     pub(crate) limit_bytes: usize,
-    /// Whether a command has no reply yet. If it is cancelled, its reply would be taken for that of
-    /// the next.
+    /// Whether a command has no reply yet. If the command is cancelled, its reply would be taken
+    /// for the reply to the next command.
     is_waiting: bool,
 }
 
@@ -40,7 +40,7 @@ impl Default for CommandReplies {
 }
 
 impl CommandReplies {
-    /// Records that a command is about to be sent.
+    /// Records that a command is about to be sent. Fails if an earlier command has no reply.
     pub(crate) fn begin(&mut self) -> Result<(), Error> {
         if self.is_waiting {
             return Err(Error::Closed);
@@ -49,12 +49,12 @@ impl CommandReplies {
         Ok(())
     }
 
-    /// Records that the command has its reply.
+    /// Records that the reply to the command has arrived.
     pub(crate) fn end(&mut self) {
         self.is_waiting = false;
     }
 
-    /// The next reply, if it is complete.
+    /// Returns the next reply; `None` if it is incomplete.
     pub(crate) fn next(&mut self) -> Result<Option<Reply>, Error> {
         let malformed = || Error::malformed(&self.input);
         let len = self.parser.next(&self.input).map_err(|_| malformed())?;
@@ -68,7 +68,7 @@ impl CommandReplies {
         Ok(Some(reply))
     }
 
-    /// The buffer to receive into.
+    /// Returns the buffer to receive into, with spare capacity.
     pub(crate) fn room(&mut self) -> &mut Vec<u8> {
         self.input.reserve(RECEIVE_BYTES);
         &mut self.input
@@ -129,10 +129,10 @@ impl Client {
         self.replies.limit_bytes = bytes;
     }
 
-    /// Makes sends and receives fail after `timeout` without progress; `None` waits for ever.
+    /// Makes sends and receives fail after `timeout` without progress; `None` means no limit.
     ///
     /// # Errors
-    /// A timeout of zero.
+    /// The timeout is zero.
     ///
     /// ```
     /// # use std::io::Write;
@@ -150,12 +150,12 @@ impl Client {
         Ok(set_socket_timeout(&self.socket, Timeout::Send, timeout)?)
     }
 
-    /// Sends one command, its name first, and waits for the reply. Errors of the server are
-    /// returned as replies.
+    /// Sends one command, beginning with its name, and waits for the reply. Errors of the server
+    /// are returned as replies.
     ///
     /// # Errors
-    /// The connection is broken, the server sends an invalid reply, or an earlier command was
-    /// cancelled, whose reply may still arrive.
+    /// The connection is broken, the server sends an invalid reply, or the reply to an earlier
+    /// command that was cancelled may still arrive.
     ///
     /// ```
     /// # use std::io::Write;
@@ -181,7 +181,7 @@ impl Client {
         Ok(reply)
     }
 
-    /// Sends bytes as they are, such as several commands at once.
+    /// Sends bytes without encoding them, such as several commands at once.
     ///
     /// # Errors
     /// The connection is broken.
@@ -238,7 +238,7 @@ impl Client {
     }
 }
 
-/// Appends a command as RESP's array of bulk strings.
+/// Appends a command, encoded as an array of bulk strings.
 ///
 /// ```
 /// let mut bytes = Vec::new();

@@ -1,7 +1,7 @@
 //! One non-blocking connection with many requests in flight.
 //!
-//! The caller encodes requests and owns the event loop. A connection keeps bytes that did not fit
-//! into the socket, and splits received bytes into replies.
+//! The caller encodes requests and owns the event loop. A connection keeps the bytes that did not
+//! fit into the socket's buffer, and splits received bytes into replies.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -34,10 +34,10 @@ const IDLE_BYTES: usize = 256 * 1024;
 pub struct Connection {
     socket: OwnedFd,
     parser: Parser,
-    /// The start of a reply whose end has not arrived.
+    /// The beginning of a reply whose end has not arrived.
     partial: Vec<u8>,
-    /// Requests that the socket had no room for, the first `flushed` bytes of which it has taken
-    /// since.
+    /// Bytes of requests that did not fit into the socket's buffer. The first `flushed` bytes have
+    /// been sent since.
     unsent: Vec<u8>,
     flushed: usize,
     in_flight: usize,
@@ -45,7 +45,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects, waiting until the server has accepted.
+    /// Connects, and waits until the connection is established.
     ///
     /// # Errors
     /// No server listens there, or the socket cannot be made non-blocking.
@@ -61,7 +61,8 @@ impl Connection {
         Connection::over(address.connect()?, protocol.into())
     }
 
-    /// The same over a socket, which may still be connecting: sends wait for that.
+    /// Takes over a socket. The socket may still be connecting: bytes are then sent when it is
+    /// connected.
     ///
     /// # Errors
     /// The socket cannot be made non-blocking.
@@ -106,7 +107,7 @@ impl Connection {
         self.reply_limit_bytes = bytes;
     }
 
-    /// Requests sent and not answered.
+    /// Returns the number of requests that are sent and not answered.
     ///
     /// ```
     /// # use std::io::{Read, Write};
@@ -125,7 +126,7 @@ impl Connection {
         self.in_flight
     }
 
-    /// Whether bytes wait for the socket to be writable.
+    /// Whether unsent bytes wait for the socket to become writable.
     ///
     /// ```
     /// # use std::io::{Read, Write};
@@ -143,7 +144,8 @@ impl Connection {
         !self.unsent.is_empty()
     }
 
-    /// Sends `bytes`, which hold `requests` requests, and keeps what the socket does not take.
+    /// Sends `bytes`, which contain `requests` requests. Keeps the bytes that do not fit into the
+    /// socket's buffer.
     ///
     /// # Errors
     /// The connection is broken.
@@ -170,7 +172,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what an earlier send left, as far as the socket takes it.
+    /// Sends bytes that earlier sends have left, as far as they fit into the socket's buffer.
     ///
     /// # Errors
     /// The connection is broken.
@@ -199,11 +201,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives once and passes the outcome of each complete reply to `on_reply`; otherwise as
-    /// [`Connection::receive_replies`].
+    /// Receives once and passes the outcome of each complete reply to `on_reply`. In all other
+    /// respects like [`Connection::receive_replies`].
     ///
     /// # Errors
-    /// As there.
+    /// As for `receive_replies`.
     ///
     /// ```
     /// # use std::io::{Read, Write};
@@ -224,15 +226,15 @@ impl Connection {
     }
 
     /// Receives once and passes each complete reply to `on_reply`, with its outcome and its bytes.
-    /// All connections of a thread receive into the same `scratch`, so that only those with an
+    /// All connections of a thread should share one `scratch`, so that only connections with an
     /// incomplete reply hold memory.
     ///
-    /// Returns the number of bytes received; fewer than `scratch` holds means that the socket is
-    /// drained.
+    /// Returns the number of bytes received; fewer than the length of `scratch` means that the
+    /// socket is drained.
     ///
     /// # Errors
-    /// The connection is closed or broken, a reply belongs to no request, or a reply is too long;
-    /// earlier replies have been passed on.
+    /// The connection is closed or broken, a reply belongs to no request, or a reply is too long.
+    /// Replies before the error have been passed to `on_reply`.
     ///
     /// ```
     /// # use std::io::{Read, Write};
@@ -274,7 +276,8 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// Passes on the replies in `input`. Returns the start of the first incomplete one.
+    /// Passes the complete replies in `input` to the caller. Returns the offset of the first
+    /// incomplete one.
     fn take_replies(
         &mut self,
         input: &[u8],
@@ -296,7 +299,7 @@ impl Connection {
     }
 }
 
-/// Sends once; returns 0 if the socket is full.
+/// Sends once. Returns the number of bytes sent; 0 if the socket's buffer is full.
 fn send_once(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Error> {
     match retry_on_intr(|| send(socket, bytes, SendFlags::NOSIGNAL)) {
         Ok(sent) => Ok(sent),
@@ -305,7 +308,8 @@ fn send_once(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Error> {
     }
 }
 
-/// The number of received bytes; `None` while the socket is empty.
+/// Converts the result of a receive to the number of bytes; 0 if nothing has arrived. The end of
+/// the stream is an error.
 fn received(result: rustix::io::Result<(usize, usize)>) -> Result<usize, Error> {
     match result {
         Ok((0, _)) => Err(Error::Closed),

@@ -5,7 +5,8 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// Default maximum length of a reply: the longest string of Redis, 512 MB, with its framing.
+/// Default maximum length of a reply in bytes: the longest string of Redis, 512 MB, and its
+/// framing.
 pub(crate) const REPLY_LIMIT_BYTES: usize = (512 << 20) + (1 << 20);
 
 /// Why a connection failed.
@@ -16,9 +17,9 @@ pub(crate) const REPLY_LIMIT_BYTES: usize = (512 << 20) + (1 << 20);
 /// ```
 #[derive(Debug)]
 pub enum Error {
-    /// No connection to the address.
+    /// The connection to the address could not be opened.
     Connect {
-        /// As given by the user.
+        /// The address as given by the user.
         address: String,
         /// The system's error.
         source: io::Error,
@@ -27,17 +28,17 @@ pub enum Error {
     Io(io::Error),
     /// The server closed the connection.
     Closed,
-    /// Bytes that are not a reply.
+    /// Received bytes that are not a reply.
     Protocol(String),
-    /// A reply that is longer than the limit.
+    /// A reply longer than the limit.
     TooLong {
-        /// The limit.
+        /// The limit in bytes.
         limit_bytes: usize,
     },
 }
 
 impl Error {
-    /// `input` starts with something that is not a reply.
+    /// Returns the error for `input`, whose beginning is not a reply.
     pub(crate) fn malformed(input: &[u8]) -> Self {
         Error::Protocol(input.get(..64).unwrap_or(input).escape_ascii().to_string())
     }

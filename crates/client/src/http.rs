@@ -1,24 +1,26 @@
-//! Finds the ends of HTTP/1.1 responses (RFC 9112) to simple requests: with a length, in chunks, or
-//! without a body.
+//! Finds the ends of HTTP/1.1 responses (RFC 9112) to simple requests. Bodies may have a length, be
+//! chunked, or be absent.
 
 use nagi_proto::MalformedReply;
 
-/// Longest head, in bytes.
+/// Maximum length of a response's head, in bytes.
 const HEAD_BYTES: usize = 64 * 1024;
 
-/// Finds responses in received bytes, and continues where it stopped if one arrives in pieces.
+/// Finds responses in received bytes. If a response arrives in pieces, continues where the last
+/// call stopped.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseParser {
-    /// Input shorter than this cannot complete the next step.
+    /// The length of input below which the next step cannot be completed.
     need_bytes: usize,
-    /// Bytes known not to contain the end of the head.
+    /// Number of bytes that are known not to contain the end of the head.
     searched: usize,
     /// The offset of the next chunk of a chunked body.
     chunk: Option<usize>,
 }
 
 impl ResponseParser {
-    /// The length of the response at the start of `input`, or `None` until all of it has arrived.
+    /// Returns the length of the response at the start of `input`; `None` until all of it has
+    /// arrived.
     pub(crate) fn next(&mut self, input: &[u8]) -> Result<Option<usize>, MalformedReply> {
         if input.len() < self.need_bytes {
             return Ok(None);
@@ -56,7 +58,7 @@ impl ResponseParser {
         Ok(Some(end))
     }
 
-    /// The end of the last chunk, once it has arrived.
+    /// Returns the end of the last chunk; `None` until it has arrived.
     fn chunks(&mut self, input: &[u8], body: usize) -> Result<Option<usize>, MalformedReply> {
         let mut at = self.chunk.unwrap_or(body);
         loop {
@@ -77,23 +79,24 @@ impl ResponseParser {
     }
 }
 
-/// Whether the body is JSON, in which nagi's gateway reports the result of a command.
+/// Whether the body is JSON, which is the form in which nagi's gateway reports the result of a
+/// command.
 pub(crate) fn is_json(response: &[u8]) -> bool {
     field(response, "content-type").is_some_and(|kind| kind.contains("json"))
 }
 
-/// The first line.
+/// Returns the first line.
 pub(crate) fn status_line(response: &[u8]) -> &[u8] {
     response.split(|byte| *byte == b'\r').next().unwrap_or_default()
 }
 
-/// The status code; 0 if there is none.
+/// Returns the status code; 0 if there is none.
 pub(crate) fn status(head: &[u8]) -> u16 {
     let digits = head.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok());
     digits.and_then(|digits| digits.parse().ok()).unwrap_or_default()
 }
 
-/// The value of a field of the head, with its name in lower case.
+/// Returns the value of a header field. `name` must be in lower case.
 fn field<'a>(response: &'a [u8], name: &str) -> Option<&'a str> {
     for line in response.split(|byte| *byte == b'\n').skip(1) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);

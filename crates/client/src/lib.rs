@@ -1,9 +1,9 @@
 //! Clients for cache servers.
 //!
 //! A [`Connection`] has many requests in flight and is driven by its owner's event loop, as in the
-//! load tool; a [`Client`] waits for each reply. A [`ring::Ring`] selects one of several servers
-//! for a key, and a [`cache::Cache`] sends requests to it. With the feature `tokio`, the module
-//! `asynchronous` has both clients for tasks.
+//! load tool; a [`Client`] waits for each reply. A [`ring::Ring`] selects the server for a key, and
+//! a [`cache::Cache`] sends requests to several servers. With the feature `tokio`, the module
+//! `asynchronous` provides `Client` and `Cache` for async tasks.
 
 mod address;
 #[cfg(feature = "tokio")]

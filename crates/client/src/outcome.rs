@@ -1,4 +1,4 @@
-//! The ends and outcomes of replies, in either protocol.
+//! Finds the ends of replies, and classifies replies by their outcome, in each protocol.
 
 use nagi_proto::{MalformedReply, memcached, resp};
 
@@ -50,7 +50,7 @@ impl From<Protocol> for Framing {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
-    /// Neither a value nor an error.
+    /// A reply that is neither a value nor an error.
     Done,
     /// A value.
     Hit,
@@ -60,7 +60,7 @@ pub enum Outcome<'a> {
     Error(&'a [u8]),
 }
 
-/// Finds the replies in any framing.
+/// Finds replies in received bytes, in any framing.
 #[derive(Debug)]
 pub(crate) enum Parser {
     Resp(resp::ReplyParser),
@@ -77,8 +77,8 @@ impl Parser {
         }
     }
 
-    /// The length of the reply at the start of `input`, once it is complete, and its outcome, which
-    /// is `None` for data that answers no request.
+    /// Returns the length and the outcome of the reply at the start of `input`, once it is
+    /// complete. The outcome is `None` for data that answers no request.
     #[inline]
     pub(crate) fn next<'a>(
         &mut self,
@@ -127,7 +127,8 @@ fn memcached_outcome(reply: &[u8]) -> Outcome<'_> {
     }
 }
 
-/// JSON reports the result of a command; a body of any other type is a value.
+/// Determines the outcome of a response. JSON reports the result of a command; a body of any other
+/// type is a value.
 fn http_outcome(response: &[u8]) -> Outcome<'_> {
     match http::status(response) {
         404 => Outcome::Miss,
@@ -141,7 +142,7 @@ fn http_outcome(response: &[u8]) -> Outcome<'_> {
 mod tests {
     use super::*;
 
-    /// The outcome of the first reply in `input`.
+    /// Returns the outcome of the first reply in `input`.
     fn outcome(protocol: Protocol, input: &str) -> Option<Outcome<'_>> {
         let (len, outcome) = Parser::new(protocol.into()).next(input.as_bytes()).unwrap().unwrap();
         assert_eq!(len, input.len());

@@ -21,7 +21,8 @@ fn pair(protocol: Protocol) -> (Connection, TcpStream) {
     (connection, listener.accept().unwrap().0)
 }
 
-/// Outcomes as text, received until `count` have come or the connection fails.
+/// Receives until `count` outcomes have arrived or the connection fails. Returns the outcomes as
+/// text.
 fn receive(connection: &mut Connection, count: usize) -> Result<Vec<String>, Error> {
     let mut outcomes = Vec::new();
     let mut scratch = vec![0; 1000];
@@ -125,7 +126,7 @@ fn a_command_is_answered_with_its_reply() {
     assert!(matches!(client.receive(), Err(Error::Closed)));
 }
 
-/// Sends `header` and then endless bytes, until the other side closes the connection.
+/// Sends `header` and then bytes without end, until the peer closes the connection.
 fn endless(listener: TcpListener, header: &'static [u8]) -> thread::JoinHandle<usize> {
     thread::spawn(move || {
         let (mut peer, _) = listener.accept().unwrap();

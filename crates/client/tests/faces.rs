@@ -1,4 +1,4 @@
-//! Blocking and tokio clients send the same requests and return the same results.
+//! Blocking and tokio clients must send the same requests and return the same results.
 #![expect(clippy::unwrap_used, reason = "a test stops where it finds something wrong")]
 
 use std::io::{Read, Write};
@@ -33,7 +33,7 @@ enum Call {
     Replace(&'static str, &'static str),
     Append(&'static str, &'static str),
     Prepend(&'static str, &'static str),
-    /// Compares with the number from a get, plus this.
+    /// A CAS with the CAS number from a get plus the given difference.
     Compare(&'static str, u64, &'static str),
     Delete(&'static str),
     Touch(&'static str, u32),
@@ -57,8 +57,8 @@ fn bytes<'a>(keys: &[&'a str]) -> Vec<&'a [u8]> {
     keys.iter().map(|key| key.as_bytes()).collect()
 }
 
-/// Calls a client of either kind: one awaits where the other blocks. Unique numbers differ between
-/// servers and are not shown.
+/// Performs a call on a client of either kind: an async client awaits where the other blocks. CAS
+/// numbers differ between servers, so they are not shown.
 macro_rules! call {
     ($cache:expr, $call:expr $(, $wait:tt)?) => {{
         let cache = $cache;
@@ -161,11 +161,11 @@ fn waiting(ring: Ring, settings: Settings, calls: &[Call]) -> Vec<String> {
 type Face = fn(Ring, Settings, &[Call]) -> Vec<String>;
 const FACES: [Face; 2] = [blocking, waiting];
 
-/// What a server does after a request.
+/// The reaction of a server to a request.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Reply(&'static str),
-    /// The answer in two pieces.
+    /// Sends the answer in two pieces.
     Pieces(&'static str, &'static str),
     Close,
     Silence,
@@ -179,7 +179,7 @@ type Exchange = (&'static str, Turn);
 struct Conversation {
     dialect: Dialect,
     call: Call,
-    /// The exchanges of each connection.
+    /// The exchanges of each connection, in order.
     connections: &'static [&'static [Exchange]],
     result: &'static str,
 }
@@ -200,7 +200,7 @@ fn play(listener: &TcpListener, connections: &[&[Exchange]]) {
                     peer.write_all(other.as_bytes()).unwrap();
                 }
                 Close => break,
-                // Until the client closes the connection.
+                // Stays silent until the client closes the connection.
                 Silence => {
                     assert_eq!(peer.read(&mut [0; 1]).unwrap_or(0), 0);
                     break;
@@ -304,7 +304,7 @@ fn both_send_and_receive_the_same() {
             let address = listener.local_addr().unwrap();
             let settings = Settings {
                 dialect: *dialect,
-                // Only silence takes this long.
+                // Only conversations in which the server is silent wait for a time-out.
                 timeout: match connections {
                     [[(_, Silence)]] => Duration::from_millis(100),
                     _ => Duration::from_secs(20),
@@ -516,7 +516,7 @@ fn a_refused_connection_fails_alike() {
     assert_eq!(error.to_string(), Client::connect(&nowhere).unwrap_err().to_string());
 }
 
-/// Failed servers are handled by the same code; here it runs on tokio.
+/// The same code handles failed servers for both clients; this test runs it on tokio.
 #[test]
 fn tasks_go_on_without_a_server_that_is_killed() {
     let mut peers = [(); 3].map(|()| Peer::fresh("memcached"));

@@ -1,4 +1,4 @@
-//! Keys are placed like by the libraries themselves: libmemcached, twemproxy, dalli, pymemcache.
+//! Keys must be placed as by the libraries themselves: libmemcached, twemproxy, dalli, pymemcache.
 #![expect(clippy::unwrap_used, reason = "a test stops where it finds something wrong")]
 #![expect(clippy::indexing_slicing, reason = "a test stops where it finds something wrong")]
 
@@ -22,13 +22,13 @@ use libraries::{compile, setup};
 
 const COUNTS: [usize; 5] = [1, 2, 3, 10, 50];
 
-/// A program from `cargo xtask setup`, or else of the machine.
+/// Returns a program from `cargo xtask setup` or, if it is not there, from the machine.
 fn tool(name: &str) -> Command {
     let script = setup().join("bin").join(name);
     if script.is_file() { Command::new(script) } else { Command::new(name) }
 }
 
-/// `count` realistic keys, some beyond ASCII, and the file that holds them.
+/// Creates `count` realistic keys, some beyond ASCII. Returns them and the file that contains them.
 fn keys(count: usize, name: &str) -> (Vec<Vec<u8>>, PathBuf) {
     let mut random = fastrand::Rng::with_seed(20);
     let keys: Vec<String> = (0..count)
@@ -45,7 +45,7 @@ fn keys(count: usize, name: &str) -> (Vec<Vec<u8>>, PathBuf) {
     (keys.into_iter().map(String::into_bytes).collect(), path)
 }
 
-/// Servers with memcached's port and weight 1, or else with odd ports and weights.
+/// Servers with memcached's port and weight 1 or, if `is_odd`, with unusual ports and weights.
 fn servers(count: usize, is_odd: bool) -> Vec<Server> {
     (1..=count as u16)
         .map(|number| match is_odd {
@@ -56,7 +56,8 @@ fn servers(count: usize, is_odd: bool) -> Vec<Server> {
         .collect()
 }
 
-/// A sequence of calls, as text for libmemcached and on [`Libmemcached`].
+/// A sequence of calls, as text for the program that uses libmemcached, and applied to
+/// [`Libmemcached`].
 #[derive(Default)]
 struct Calls {
     text: String,
@@ -65,7 +66,7 @@ struct Calls {
 
 impl Calls {
     fn set(&mut self, behavior: Behavior) {
-        // The numbers of libmemcached's enumerations, which the C program takes as numbers.
+        // The values of libmemcached's enumerations; the C program expects numbers.
         let hash = |hash: Hash| [0, 1, 2, 3, 4, 5, 6, 8, 9, 10][index_of(hash)];
         let (number, value) = match behavior {
             Behavior::Hash(of) => (2, hash(of)),
@@ -121,8 +122,8 @@ fn index_of(hash: Hash) -> usize {
     Hash::ALL.into_iter().position(|one| one == hash).unwrap()
 }
 
-/// Runs each sequence of calls with libmemcached, and compares every key. Returns the number of
-/// keys compared.
+/// Runs each sequence of calls with libmemcached, and compares the placement of every key. Returns
+/// the number of keys compared.
 fn compare(all: &[Calls], keys: &[Vec<u8>], path: &Path) -> usize {
     let mut child = Command::new(compile())
         .arg(path)
@@ -140,7 +141,7 @@ fn compare(all: &[Calls], keys: &[Vec<u8>], path: &Path) -> usize {
                 input.write_all(b"ask\n").unwrap();
             }
         });
-        // All output is read before the comparison: the program would block without a reader.
+        // All output is read before the comparison, because the program would block on a full pipe.
         for Calls { text, ours } in all {
             let (mut names, mut places) = (String::new(), vec![0; keys.len()]);
             output.read_line(&mut names).unwrap();
@@ -166,7 +167,7 @@ fn compare(all: &[Calls], keys: &[Vec<u8>], path: &Path) -> usize {
     all.len() * keys.len()
 }
 
-/// Servers of this machine on which nothing listens, so that they fail at once.
+/// Servers on ports of this machine on which no server listens, so that requests fail at once.
 fn closed_servers(count: usize, is_weighted: bool) -> Vec<Server> {
     let weight = |number: u16| if is_weighted { u32::from(number * 7 % 5) + 1 } else { 1 };
     (1..=count as u16)
@@ -275,7 +276,7 @@ fn weighted_ketama_agrees_with_twemproxy() {
     }
 }
 
-/// A program's output of the placement of keys.
+/// Runs a program that prints the placement of keys. Returns its output.
 fn places(command: &mut Command) -> Vec<u8> {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -315,7 +316,7 @@ fn the_ring_agrees_with_dalli() {
 
 #[test]
 fn the_ring_agrees_with_pymemcache() {
-    // Its hash is written in Python: fewer keys with many servers.
+    // pymemcache's hash is written in Python and slow, so there are fewer keys with many servers.
     for (count, of_keys) in [(1, 100_000), (2, 100_000), (3, 100_000), (10, 10_000), (50, 2000)] {
         let (keys, path) = keys(of_keys, &format!("keys-of-pymemcache-{count}"));
         let servers = servers(count, true);

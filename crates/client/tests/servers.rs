@@ -31,8 +31,8 @@ fn signal(peer: &Peer, name: &str) {
     assert!(kill.args([name, &peer.child.id().to_string()]).status().unwrap().success());
 }
 
-/// Stops the server and waits until each of its threads is stopped: sending the signal returns
-/// before that, and a thread on another core may still answer.
+/// Stops the server and waits until each of its threads is stopped. The call that sends the signal
+/// returns earlier, and a thread on another core may still answer then.
 fn stop(peer: &Peer) {
     signal(peer, "-STOP");
     let tasks = format!("/proc/{}/task", peer.child.id());
@@ -270,7 +270,7 @@ fn quiet_writes_are_done_and_refusals_reported() {
             for (key, value) in names.iter().zip(cache.get_many(&names)) {
                 assert_eq!(value.unwrap().unwrap().bytes, *key, "{dialect:?}");
             }
-            // Half of them, and a missing one.
+            // Half of the keys, and a missing one.
             let deleted: Vec<&[u8]> =
                 names.iter().copied().step_by(2).chain([&b"none"[..]]).collect();
             assert_eq!(cache.delete_many_quietly(&deleted), [], "{dialect:?}");
@@ -288,7 +288,7 @@ fn quiet_writes_are_done_and_refusals_reported() {
             ];
             let failures = cache.set_many_quietly(&items);
             assert!(matches!(failures[0].reason, Reason::Request(_)), "{failures:?}");
-            // In the text protocol, memcached does not report even that.
+            // memcached does not report a missing key of a quiet delete in the text protocol.
             assert_eq!(
                 failures.len(),
                 if dialect == Dialect::Text { 1 } else { 2 },

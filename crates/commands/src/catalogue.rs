@@ -1,4 +1,4 @@
-//! The list of all rows. Lower modules do not import it: lookups get the table as an argument.
+//! The list of all rows. Other modules do not import this one: they get the table as an argument.
 
 use crate::config::Config;
 use crate::families::{
@@ -92,7 +92,7 @@ pub fn command_table() -> &'static CommandTable {
     &TABLE
 }
 
-/// The same with the names set by `rename-command`.
+/// All commands, with the names set by `rename-command`.
 ///
 /// # Errors
 /// The place of an invalid renaming, and the reason.
@@ -106,7 +106,7 @@ pub fn renamed_table(config: &Config) -> Result<&'static CommandTable, String> {
         let place = renamings.get(place).map_or("", |renaming| &renaming.place);
         format!("{place}: {reason}")
     })?;
-    // Leaked once per process, which needs it to its end.
+    // Leaked once per process, and needed until the process ends.
     Ok(Box::leak(Box::new(renamed)))
 }
 
@@ -153,7 +153,7 @@ mod tests {
             // Channels are not keys: SUNSUBSCRIBE may have none.
             let may_lack = keys.all_groups().is_empty();
             assert!(may_lack || first < least && last < least, "{full_name}: a key is missing");
-            // WATCH does neither: it prepares a later transaction. Nor does a script.
+            // WATCH neither reads nor writes, but prepares a transaction; a script's commands do.
             let may_do_neither = name == "WATCH" || flags.contains(Flags::RUNS_SCRIPTS);
             if !keys.all_groups().is_empty() && !may_do_neither {
                 let both = Flags::WRITE | Flags::READONLY;

@@ -1,5 +1,5 @@
-//! Invariants for arbitrary bytes as users' rules or queries of the status page, for fuzz targets
-//! and this crate's property tests.
+//! Invariants that must hold for arbitrary bytes as ACL rules or as queries of the status page;
+//! used by fuzz targets and by this crate's property tests.
 
 use crate::catalogue::command_table;
 use crate::error::Error;
@@ -7,14 +7,14 @@ use crate::runtime::user_file::{parse, text};
 use crate::state::users::{Acl, UsersByName, is_name};
 use std::sync::Arc;
 
-/// A query of the status page, and text on it.
+/// Checks a query of the status page, and text on the page.
 pub fn list_options(data: &[u8]) {
     crate::status::fuzzing::list_options(data);
 }
 
-/// The first byte chooses whether it is a file of users or the arguments of ACL SETUSER, one a
-/// line, and whether new users may use all channels. Accepted input must be the same after writing
-/// and reading it.
+/// Parses an ACL file, or arguments of ACL SETUSER, one per line. Bits of the first byte select
+/// which of them, and whether new users may use all channels. Accepted input must be unchanged
+/// after writing and parsing it.
 pub fn acl_file(data: &[u8]) {
     let Some((kind, data)) = data.split_first() else { return };
     let acl = Acl::new(command_table(), kind & 1 != 0);
@@ -36,7 +36,7 @@ pub fn acl_file(data: &[u8]) {
     }
 }
 
-/// Checks that users are the same after writing and reading them.
+/// Checks that users are unchanged after writing and parsing them.
 fn comes_back<H>(acl: &Acl<'_, H>, users: &UsersByName) {
     let text = text(users);
     let told = |error: Error| String::from_utf8_lossy(&error.0).into_owned();

@@ -1,19 +1,20 @@
 //! Patterns of KEYS, SCAN and CONFIG GET: `*`, `?`, `[a-z]`, `[^a]` and `\`.
 //!
-//! The match of a star is only ever extended, without backtracking to an earlier star, so that no
-//! pattern takes more steps than its length times that of the text. For long ones that takes
-//! seconds, so that a comparison can be done in parts.
+//! A star's match is only ever extended, without backtracking to an earlier star. Therefore, the
+//! number of steps is at most the length of the pattern times that of the text. Long ones could
+//! still take seconds, so a comparison can be done in parts.
 
 /// Where to continue a partial comparison: the remaining lengths of the pattern and of the text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pattern: usize,
     text: usize,
-    /// The same if this attempt fails: after the last star, which then matches one byte more.
+    /// The place to continue if the current attempt fails: after the last star, whose match is then
+    /// extended by one byte.
     retry: Option<(usize, usize)>,
 }
 
-/// The last bytes of `bytes`.
+/// The last `count` bytes of `bytes`, or all if there are fewer.
 fn last(bytes: &[u8], count: usize) -> &[u8] {
     bytes.get(bytes.len().saturating_sub(count)..).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! All commands, one file per family: a literal row for each, with its handler above it.
+//! All commands. Each family of commands has a file with a literal row per command, below the
+//! command's handler.
 //!
 //! A handler parses, calls the store once and replies. It never depends on its own name or on the
 //! client's protocol: memcached's verbs have their own rows and handlers over the same calls of the

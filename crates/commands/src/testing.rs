@@ -30,7 +30,7 @@ pub(crate) struct Bench {
     pub(crate) store: Arc<Store>,
     pub(crate) counters: Arc<Counters>,
     tally: Arc<Tally>,
-    /// Receives all changes, and must have the same data at the end of every test.
+    /// Receives all changes; must hold the same data as the store at the end of every test.
     replica: Replica,
 }
 
@@ -142,7 +142,7 @@ impl Server for FakeServer {
         &self.process
     }
 
-    /// Port 7 is in use.
+    /// Fails for port 7, as if it were in use.
     fn listen(&self, wanted: &Addresses) -> Result<(), &'static str> {
         if wanted.port == 7 { Err("port") } else { Ok(()) }
     }
@@ -186,7 +186,7 @@ impl Bench {
         Bench { clock, process, client, memcached, store, counters, tally, replica }
     }
 
-    /// The events since the last call, as `key:event` words, except those of new keys.
+    /// The events since the last call, as `key:event` words, without the events of new keys.
     pub(crate) fn take_events(&self) -> String {
         let mut words = Vec::new();
         for change in self.replica.take() {
@@ -205,7 +205,7 @@ impl Bench {
         self.clock.fetch_add(ms, Ordering::Relaxed);
     }
 
-    /// The replies to requests in RESP, which may be inline.
+    /// The replies to RESP requests, which may be inline commands.
     pub(crate) fn resp(&mut self, request: &[u8]) -> Vec<u8> {
         let limits = resp::Limits { bulk_bytes: 512 << 20, authenticated: true };
         let mut input = request.to_vec();

@@ -5,10 +5,10 @@ use crate::readers::fuzzing::observation;
 use crate::report::Report;
 use nagi_findings::{all, diagnose};
 
-/// Reads texts one after the other, as their first bytes determine, and evaluates the resulting
+/// Splits `data` into texts, whose first byte determines the reader, and evaluates the resulting
 /// observation.
 pub fn texts(data: &[u8]) {
-    /// Reports take most of the time, so that only one in this many is written.
+    /// Writing reports takes most of the time, so only one in this many inputs is reported.
     const STRIDE: usize = 8;
     let observed = observation(data);
     let diagnosis = diagnose(&observed);

@@ -28,13 +28,13 @@ use std::process::ExitCode;
 
 pub use options::DoctorOptions;
 
-/// The exit status for a fault.
+/// The exit status if a fault was found.
 const FOUND: u8 = 1;
 /// The exit status if no server could be observed.
 const COULD_NOT_OBSERVE: u8 = 2;
 
-/// Observes the servers, and writes the report. The exit status is 0 without a fault, and otherwise
-/// 1 or 2.
+/// Observes the servers, and writes the report. The exit status is 0 without a fault, 1 with a
+/// fault, and 2 if a server could not be observed.
 #[must_use]
 pub fn run(options: &DoctorOptions) -> ExitCode {
     match try_run(options) {
@@ -48,7 +48,7 @@ pub fn run(options: &DoctorOptions) -> ExitCode {
     }
 }
 
-/// Whether there is a fault.
+/// Runs, and returns whether there is a fault.
 fn try_run(options: &DoctorOptions) -> Result<bool, String> {
     if options.list {
         return write_out(&report::list()).map(|()| false);
@@ -68,7 +68,8 @@ fn try_run(options: &DoctorOptions) -> Result<bool, String> {
     if options.watch {
         return watch(examine, &interrupt, options.seconds);
     }
-    // A file that cannot be written is reported now, not after a run whose result would be lost.
+    // A file that cannot be written is reported before the run, because the results would be lost
+    // after it.
     let is_printed = options.json.as_deref() == Some(Path::new("-"));
     let json = options.json.as_deref().filter(|_| !is_printed);
     let json = json.map(PrivateFile::open).transpose()?;
@@ -88,14 +89,15 @@ fn try_run(options: &DoctorOptions) -> Result<bool, String> {
     report.has_findings()
 }
 
-/// Repeats the examination, and reports results in full when they differ from the previous ones.
+/// Repeats the examination until Ctrl-C. Results are reported in full when they differ from the
+/// previous ones.
 fn watch(
     examine: impl Fn() -> Result<Report, String>,
     interrupt: &Interrupt,
     seconds: f64,
 ) -> Result<bool, String> {
     let mut before = None;
-    // An unreachable server, which may return, does not end the loop.
+    // A server that cannot be reached does not end the loop, because it may return.
     let mut outcome = Ok(false);
     while !interrupt.is_set() {
         let next_ns = now_ns() + (seconds * SECOND as f64) as u64;
@@ -107,16 +109,16 @@ fn watch(
             false => write_out(&format!("{}\n{report}", report.time()))?,
         }
         before = Some(names);
-        // An unreachable server is detected at once, without using up the time.
+        // If a server cannot be reached, the run ends early; the pause keeps the interval.
         let _ = interrupt.sleep_until(next_ns);
     }
     outcome
 }
 
-/// The observation of each server, or why it failed.
+/// The observation of each server, or why the server could not be observed.
 type Observations = Vec<Result<Observation, String>>;
 
-/// Observes all servers at the same time.
+/// Observes all servers concurrently.
 fn observe_all(
     targets: &[Target],
     options: &DoctorOptions,
@@ -155,7 +157,7 @@ fn evaluate(
     Report::new(servers.collect())
 }
 
-/// Whether there was neither a connection nor an answer.
+/// Whether the observation contains neither a connection nor an answer.
 fn is_empty(observation: &Observation) -> bool {
     let (probes, counters) = (&observation.probes, &observation.server.counters);
     let answers = probes.pings.count() + probes.connects.count();
@@ -169,7 +171,7 @@ fn write_out(text: &str) -> Result<(), String> {
     }
 }
 
-/// A progress line on standard error, if that is a terminal.
+/// A progress line on standard error, shown if that is a terminal.
 struct Progress {
     end: Interrupt,
     thread: Option<std::thread::JoinHandle<()>>,

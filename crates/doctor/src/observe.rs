@@ -1,6 +1,7 @@
-//! One run: probes and samples for some seconds, the server's statistics before and after.
+//! One run: probes and samples for some seconds, and the server's statistics before and after.
 //!
-//! What cannot be observed becomes a line of [`Observation::unseen`], and the run continues.
+//! Anything that cannot be observed becomes a line of [`Observation::unseen`], and the run
+//! continues.
 
 use crate::options::DoctorOptions;
 use crate::probes::{self, Sampler, Sent, failure_of, is_turned_away, refusal_of};
@@ -17,16 +18,16 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// How long the server may take to answer requests other than the probes'.
+/// How long the server may take to answer requests other than those of the probes.
 const ANSWER_TIMEOUT_NS: u64 = 2 * SECOND;
 
-/// Errors of a server that speaks RESP and is busy.
+/// Errors that show that a server speaks RESP, although it is busy or denies the request.
 const BUSY: [&str; 4] = ["LOADING", "BUSY", "MASTERDOWN", "NOPERM"];
 
 /// Observes a server.
 ///
 /// # Errors
-/// No server accepts connections there. One line.
+/// No server accepts connections at the address; the error is one line.
 pub(crate) fn observe(
     target: &Target,
     options: &DoctorOptions,
@@ -51,7 +52,7 @@ pub(crate) fn observe(
         server.sample = querier.sample(options.show_keys);
     }
     let _ = interrupt.sleep_until(start_ns + length_ns);
-    // Results so far are reported even after Ctrl-C: only a second one ends the run at once.
+    // Results so far are reported even after Ctrl-C; only a second Ctrl-C ends the program at once.
     querier.reset();
     let not_interrupted = Interrupt::default();
     querier.interrupt = &not_interrupted;
@@ -66,13 +67,14 @@ pub(crate) fn observe(
     querier.unseen.extend(failed_connections(&probes));
     server.name = name(&server);
     if server.counters.after.is_empty() {
-        // Without the final figures, use the initial ones: no counter has grown.
+        // If the final figures are missing, the initial ones take their place, so that no counter
+        // has grown.
         server.counters = Counters { before: server.counters.before.clone(), ..<_>::default() };
     }
     Ok(Observation { seconds, server, probes, host, placement: None, unseen: querier.unseen })
 }
 
-/// A line on the doctor's own failed connections, if any.
+/// Describes the doctor's own failed connections in one line, if there are any.
 fn failed_connections(probes: &Probes) -> Option<String> {
     let failures = probes.failures.iter();
     let shown = failures.map(|(why, count)| format!("{count} {}", why.name()));
@@ -80,7 +82,7 @@ fn failed_connections(probes: &Probes) -> Option<String> {
     (!shown.is_empty()).then(|| format!("connections that failed: {}", shown.join(", ")))
 }
 
-/// The location of the server, as seen from this host.
+/// The location of the server as seen from this host.
 #[derive(Debug, Default)]
 struct Place {
     local: Option<SocketAddr>,
@@ -90,7 +92,7 @@ struct Place {
     is_unix: bool,
 }
 
-/// Connects once. Returns the location of the server.
+/// Connects for the first time. Returns the location of the server.
 fn first_contact(target: &Target, querier: &mut Querier<'_>) -> Result<Place, String> {
     let mut place = Place::default();
     match &target.address {
@@ -101,7 +103,7 @@ fn first_contact(target: &Target, querier: &mut Querier<'_>) -> Result<Place, St
         Ok(socket) => socket,
         Err(error) => {
             let failure = failure_of(&error);
-            // The probes will fail likewise, and count it.
+            // The probes will fail in the same way and count the failure.
             if matches!(failure, Failure::NoPort | Failure::TimedOut) {
                 querier.unseen.push(error.to_string());
                 return Ok(place);
@@ -133,7 +135,7 @@ fn sampler(place: &Place, figures: &BTreeMap<String, String>) -> Sampler {
     let reported = ["process_id", "pid"].iter().find_map(|name| figures.get(*name)?.parse().ok());
     let remote = place.remote.map(|it| SocketAddr::new(it.ip().to_canonical(), it.port()));
     let sockets = remote.map(|remote| SocketReader::new(proc.to_path_buf(), remote));
-    // A server that does not answer does not report its process.
+    // A server that does not answer cannot report its process ID.
     let id = place.process.or(reported).filter(|_| is_here);
     let id = id.or_else(|| sockets.as_ref().filter(|_| is_here)?.listener());
     let process = id.and_then(|id: u32| Some(ProcessReader::new(id, process_of(proc, id)?)));
@@ -147,7 +149,7 @@ fn sampler(place: &Place, figures: &BTreeMap<String, String>) -> Sampler {
     }
 }
 
-/// Such as `Redis 7.0.15`, from its figures.
+/// Returns the server's name and version, such as `Redis 7.0.15`, from its statistics.
 fn name(server: &Server) -> String {
     figures::server_name(match server.counters.after.is_empty() {
         true => &server.counters.before,
@@ -155,28 +157,28 @@ fn name(server: &Server) -> String {
     })
 }
 
-/// The positions of the server's logs at the start; later entries belong to the run.
+/// The positions of the server's logs at the start of the run; later entries belong to the run.
 struct Beginning {
     newest_slow: Option<i64>,
     newest_large: Option<[i64; 2]>,
     latest_events: Option<Latest>,
-    /// Whether the server counts what keys cost.
+    /// Whether the server counts the time that keys take.
     counts_keys: bool,
 }
 
-/// Sends queries to the server, one after the other.
+/// Sends queries to the server, one after another.
 struct Querier<'a> {
     target: &'a Target,
     interrupt: &'a Interrupt,
     wire: Option<Wire>,
-    /// Whether an answer took too long: no other request is sent then.
+    /// Whether an answer took too long; no further query is sent then.
     is_silent: bool,
     unseen: Vec<String>,
 }
 
 impl Querier<'_> {
-    /// Keeps the connection if the server answers on it in its protocol. A silent, busy or full
-    /// server is observed nevertheless.
+    /// Keeps the connection if the server answers on it in the expected protocol. A server that is
+    /// silent, busy or full is observed nevertheless.
     fn handshake(&mut self, mut wire: Wire) -> Result<(), String> {
         let start_ns = now_ns();
         let refusal = match wire.protocol {
@@ -202,10 +204,11 @@ impl Querier<'_> {
         Ok(())
     }
 
-    /// Records that a server is full, or silent since `start_ns`.
+    /// Records that a server is full, or has been silent since `start_ns`.
     ///
     /// # Errors
-    /// It is neither, and thus not a server of the expected protocol. One line.
+    /// The server is neither full nor silent, so it does not speak the expected protocol; the error
+    /// is one line.
     fn unanswered(&mut self, why: String, start_ns: u64) -> Result<(), String> {
         let is_silent = now_ns() - start_ns >= ANSWER_TIMEOUT_NS;
         if refusal_of(&why) == Some(Failure::Closed) {
@@ -227,7 +230,7 @@ impl Querier<'_> {
         self.wire = None;
     }
 
-    /// Queries a server that speaks `protocol`; an error is recorded in `unseen`.
+    /// Queries the server if it speaks `protocol`. An error is recorded in `unseen`.
     fn query<T>(
         &mut self,
         what: &str,

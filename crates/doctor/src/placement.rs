@@ -1,17 +1,19 @@
-//! Compares the placement of keys by two client configurations.
+//! Compares how two client configurations place keys on servers.
 
 use nagi_client::Address;
 use nagi_client::ring::{ClientConfiguration, Server, place_differently};
 use nagi_findings::observation::Placement;
 use nagi_load::target::Target;
 
-/// The number of keys compared: enough not to miss one server of a hundred.
+/// The number of keys that are compared: enough to show a difference that affects one of a hundred
+/// servers.
 const KEYS: u64 = 10_000;
 
-/// Compares them, over their own servers or, if they have none, those of the URLs.
+/// Compares two client configurations, each over its own servers or, if it names none, over the
+/// servers of the URLs.
 ///
 /// # Errors
-/// A configuration has no servers; one line.
+/// A configuration has no servers; the error is one line.
 pub(crate) fn compare(
     one: &ClientConfiguration,
     other: &ClientConfiguration,
@@ -30,7 +32,7 @@ pub(crate) fn compare(
     })
 }
 
-/// The server as clients name it, since names are hashed.
+/// Converts an address to the server's name as clients use it, because rings hash the name.
 fn server_of(address: &Address) -> Result<Server, String> {
     match address {
         Address::Tcp { name, .. } => name.parse(),

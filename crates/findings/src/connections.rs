@@ -94,16 +94,16 @@ fn ports_used_up(observation: &Observation) -> Evaluation {
     }
 }
 
-/// Connection attempts of the doctor.
+/// Returns the number of connections that the doctor attempted.
 fn own_attempts(observation: &Observation) -> u64 {
     let failed: u64 =
         observation.probes.failures.values().fold(0, |all, it| all.saturating_add(*it));
     failed.saturating_add(observation.probes.connects.count() as u64)
 }
 
-/// Approximate number of connections that fail per second. Kernels do not count them, but a lack of
-/// ports affects all connections to the same address equally, so that the same share of them fails
-/// as of the doctor's own. If all of these failed, the number cannot be estimated.
+/// Estimates how many connections fail per second. Kernels do not count them. A lack of ports
+/// affects all connections to the same address equally, so the share of failed connections is the
+/// same as among the doctor's own. If all of the doctor's failed, the number cannot be estimated.
 fn failing_rate(succeeding: f64, failed: u64, attempts: u64) -> Option<f64> {
     let succeeded = attempts.checked_sub(failed).filter(|succeeded| *succeeded > 0)?;
     Some((succeeding * failed as f64 / succeeded as f64).round())
@@ -137,8 +137,8 @@ pub(crate) static CLIENTS_REFUSED: Finding = Finding {
 fn clients_refused(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
     let turned = failures(observation, Failure::TurnedAway);
-    // The count in Redis' INFO includes those refused by protected mode, which are not due to the
-    // limit; nagi also counts these separately.
+    // `rejected_connections` of Redis' INFO includes clients that protected mode refused, which are
+    // not due to the limit. nagi also counts these separately.
     let of_protected_mode = increase(observation, &["rejected_by_protected_mode"]);
     let refused = (increase(observation, &["rejected_connections"]) - of_protected_mode).max(0.0);
     let disabled = increase(observation, &["listen_disabled_num"]);
@@ -289,16 +289,16 @@ fn no_keep_alive(observation: &Observation) -> Evaluation {
     }
 }
 
-/// The number of new connections a second that counts as many.
+/// The number of new connections per second that counts as many.
 const MANY_CONNECTIONS: f64 = 20.0;
 
-/// Connections of the doctor itself.
+/// Returns the number of connections that the doctor opened.
 fn own_connections(observation: &Observation) -> f64 {
     observation.probes.connects.count() as f64 + 8.0
 }
 
-/// The doctor's own requests, as far as the server counts them: memcached counts neither `version`,
-/// which its pings are, nor `stats`.
+/// Returns the number of the doctor's own requests that the server counts. memcached counts neither
+/// `version`, which the pings use, nor `stats`.
 fn own_requests(observation: &Observation) -> f64 {
     let pings = match observation.server.is_memcached {
         true => 0.0,
@@ -307,9 +307,9 @@ fn own_requests(observation: &Observation) -> f64 {
     pings + observation.probes.sent_requests as f64
 }
 
-/// The counters of new connections, of Redis and of memcached.
+/// The counters of new connections in Redis and memcached.
 const CONNECTIONS: &[&str] = &["total_connections_received", "total_connections"];
-/// The counters of requests.
+/// The counters of requests in Redis and memcached.
 const REQUESTS: &[&str] = &[
     "total_commands_processed",
     "cmd_get",
@@ -324,10 +324,10 @@ const REQUESTS: &[&str] = &[
     "decr_misses",
 ];
 
-/// The total growth of these counters, as far as they exist.
+/// Sums the growth of those counters that the server has.
 fn increase(observation: &Observation, names: &[&str]) -> f64 {
     let increases = names.iter().filter_map(|name| observation.server.counters.increase(name));
-    // An empty sum would be -0.
+    // Starting from 0 avoids -0, the sum of an empty iterator.
     increases.fold(0.0, |all, it| all + it)
 }
 

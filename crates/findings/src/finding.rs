@@ -1,32 +1,32 @@
-//! The type of the rows, and helpers that they share.
+//! The type of the rows, and helpers that their evaluations share.
 
 use crate::observation::{Observation, Pressure};
 
 /// A possible fault.
 #[derive(Debug)]
 pub struct Finding {
-    /// The name, one word with hyphens.
+    /// The name: lower-case words joined by hyphens.
     pub name: &'static str,
-    /// What is checked.
+    /// The figures that are evaluated, and their sources.
     pub looks_at: &'static str,
     /// The threshold, and the reason for it.
     pub threshold: &'static str,
-    /// Remedies, the best first.
+    /// Remedies, the most effective first.
     pub remedies: &'static [&'static str],
     /// Findings that explain this one if they are found as well.
     pub explained_by: &'static [&'static str],
-    /// Whether a server can evaluate it by itself, without requests of nagi doctor.
+    /// Whether a server can evaluate this finding by itself, without requests of `nagi doctor`.
     pub from_within: bool,
-    /// The evaluation.
+    /// Evaluates the finding for an observation.
     pub evaluate: fn(&Observation) -> Evaluation,
 }
 
-/// The result of one row.
+/// The result of evaluating one finding.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evaluation {
     /// Checked, without a fault.
     Healthy,
-    /// Not enough evidence, and what is needed.
+    /// The evidence does not suffice; contains what would be needed.
     Unknown(String),
     /// Worth knowing, but no fault.
     Notice(Evidence),
@@ -54,7 +54,7 @@ impl Evidence {
     }
 }
 
-/// Whether this program itself was so late that no delay can be attributed to a server.
+/// Whether this program itself was so late that no delay can be attributed to the server.
 #[must_use]
 pub fn is_late(observation: &Observation) -> bool {
     const LATE_US: u64 = 20_000;
@@ -62,29 +62,29 @@ pub fn is_late(observation: &Observation) -> bool {
     observation.probes.own_delays.share_from(LATE_US) > MAX_LATE_SHARE
 }
 
-/// Whether some requests took much longer than undisturbed ones: at least `least_us`, and many
-/// times as long as the quick ones. Most of them may be disturbed.
+/// Whether some requests took much longer than undisturbed ones: at least `least_us`, and at least
+/// five times as long as the quickest 5 %. Even most requests may be disturbed.
 pub(crate) fn is_delayed(observation: &Observation, least_us: u64) -> bool {
     let (pings, own) = (&observation.probes.pings, &observation.probes.own_delays);
     let Some(quick) = pings.quantile_us(0.05) else { return false };
     let least_us = least_us.max(quick.saturating_mul(5));
-    // A single slow request is compared with this host's longest delay, and many with its frequent
-    // delays.
+    // A single slow request is compared with the longest delay of this host; many slow requests are
+    // compared with the host's frequent delays.
     let longest = pings.max_us();
     let is_long =
         longest >= Some(least_us) && longest > own.max_us().map(|it| it.saturating_mul(2));
     let share = pings.share_from(least_us);
-    // A round trip wakes two threads.
+    // The factor is above two because a round trip wakes two threads.
     let are_many = share >= 0.01 && share > 3.0 * own.share_from(least_us);
     !is_late(observation) && (is_long || are_many)
 }
 
-/// The period of a count of events, as text.
+/// Describes the period in which events were counted.
 pub(crate) fn in_time(observation: &Observation) -> String {
     format!("in {:.0} s", observation.seconds)
 }
 
-/// Text on the events of the server's latency monitor whose names begin with `prefix`.
+/// Describes the events of the server's latency monitor whose kinds begin with `prefix`.
 pub(crate) fn logged(observation: &Observation, prefix: &str) -> String {
     let events = observation.server.latency.iter().filter(|it| it.name.starts_with(prefix));
     let shown =
@@ -93,7 +93,7 @@ pub(crate) fn logged(observation: &Observation, prefix: &str) -> String {
     if shown.is_empty() { "nothing".to_owned() } else { shown.join(", ") }
 }
 
-/// The share of the run for which tasks of the server's host waited for a kind of resource.
+/// Formats the share of the run for which tasks of the server's host waited for a resource.
 pub(crate) fn pressure(observation: &Observation, of: fn(&Pressure) -> f64) -> String {
     let pressure = observation.host.pressure.filter(|_| observation.host.has_server);
     pressure.map_or("not counted here".to_owned(), |it| percent(of(&it)))

@@ -1,13 +1,13 @@
-//! The faults of cache servers: one row for each, with its evaluation, a pure function of an
-//! observation from outside (`nagi doctor`) or by the server itself.
+//! The faults of cache servers, one row for each. A row's evaluation is a pure function of an
+//! observation, which is made from outside (`nagi doctor`) or by the server itself.
 //!
 //! ```text
 //! observation -> each row's evaluate -> found, noticed, healthy or unknown
 //!                                    -> which finding explains which -> diagnosis
 //! ```
 //!
-//! The order of the rows is their precedence: of two findings, neither of which explains the other,
-//! the upper one is named first.
+//! The order of the rows is their precedence: if neither of two findings explains the other, the
+//! upper one is reported first.
 
 mod connections;
 mod finding;
@@ -47,23 +47,23 @@ static FINDINGS: [&Finding; 22] = [
     &network::LONG_ROUND_TRIP,
 ];
 
-/// Every row, in the order of precedence.
+/// Returns every row, in the order of precedence.
 pub fn all() -> impl Iterator<Item = &'static Finding> {
     FINDINGS.iter().copied()
 }
 
-/// A row that was found or noticed.
+/// A fault or a notice.
 #[derive(Clone, Debug)]
 pub struct Diagnosed {
     /// The row.
     pub finding: &'static Finding,
     /// The evidence.
     pub evidence: Evidence,
-    /// The name of the finding that explains it.
+    /// The name of the finding that explains this one; `None` if no finding does.
     pub explained_by: Option<&'static str>,
 }
 
-/// The faults, the most specific first, and the other results.
+/// The results of all rows. Faults are in the order of precedence, but explained ones come last.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnosis {
     /// Faults.
@@ -77,20 +77,20 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Faults and then notices, each with its label.
+    /// Iterates over faults and then notices, each with its label.
     pub fn findings(&self) -> impl Iterator<Item = (&'static str, &Diagnosed)> {
         let found = self.found.iter().map(|diagnosed| ("finding", diagnosed));
         found.chain(self.noticed.iter().map(|diagnosed| ("notice", diagnosed)))
     }
 }
 
-/// Evaluates every row for an observation.
+/// Evaluates every row for an observation made from outside.
 #[must_use]
 pub fn diagnose(observation: &Observation) -> Diagnosis {
     evaluate(observation, all())
 }
 
-/// Evaluates a server's observation of itself, by the rows for which that is enough.
+/// Evaluates a server's observation of itself, with the rows that need no other observations.
 #[must_use]
 pub fn diagnose_from_within(observation: &Observation) -> Diagnosis {
     evaluate(observation, all().filter(|finding| finding.from_within))

@@ -1,4 +1,5 @@
-//! Faults of memory: its limit, swap, mass expiry, and clients that do not read.
+//! Faults of memory: the memory limit, swap, mass expiry, and clients that do not read their
+//! replies.
 
 use super::finding::{
     Evaluation, Evidence, Finding, bytes, in_time, is_delayed, logged, percent, pressure,
@@ -65,7 +66,7 @@ fn at_its_limit(observation: &Observation) -> Evaluation {
     }
 }
 
-/// Relevant number of bytes of the process in swap, or beyond those in use.
+/// Bytes of resident memory beyond the used memory from which fragmentation is reported.
 const MUCH: f64 = 100e6;
 
 pub(crate) static SWAPPING: Finding = Finding {
@@ -146,7 +147,8 @@ pub(crate) static MASS_EXPIRY: Finding = Finding {
 fn mass_expiry(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
     if observation.server.is_memcached {
-        // It frees expired items when they are requested or when it needs the memory.
+        // memcached frees expired items when they are requested or when it needs the memory, so a
+        // mass expiry does not stall it.
         return Evaluation::Healthy;
     }
     let Some(expired) = counters.increase("expired_keys") else {
@@ -175,7 +177,7 @@ fn mass_expiry(observation: &Observation) -> Evaluation {
     }
 }
 
-/// Relevant number of bytes that a client has not read.
+/// The number of unread bytes from which a client counts as slow.
 pub const UNREAD_BYTES: u64 = 1 << 20;
 
 pub(crate) static SLOW_READER: Finding = Finding {

@@ -1,9 +1,9 @@
-//! The network between this host and the server.
+//! Faults of the network between this host and the server.
 
 use super::finding::{Evaluation, Evidence, Finding, bytes, is_late, milliseconds};
 use crate::observation::{Observation, TcpConnections, Transfer};
 
-/// Bytes a second below which a link is narrow: 100 Mbit/s.
+/// Rate in bytes per second below which a link is narrow: 100 Mbit/s.
 const NARROW: f64 = 12.5e6;
 
 pub(crate) static NARROW_LINK: Finding = Finding {
@@ -23,7 +23,7 @@ pub(crate) static NARROW_LINK: Finding = Finding {
     evaluate: narrow_link,
 };
 
-/// Whether the link is narrow, if values were transferred over it.
+/// Whether the link is narrow; `false` if no values were transferred over it.
 pub(crate) fn is_narrow(observation: &Observation) -> bool {
     matches!(narrow_link(observation), Evaluation::Found(_))
 }
@@ -38,7 +38,8 @@ fn narrow_link(observation: &Observation) -> Evaluation {
         return Evaluation::Unknown(needed.to_owned());
     };
     let [smallest, ..] = transfers.as_slice() else { return Evaluation::Healthy };
-    // The better of two estimates: delays of single values do not grow with their size.
+    // The higher of two estimates is used, because an unrelated delay of one value lowers an
+    // estimate.
     let between = |less: &Transfer, more: &Transfer, time: fn(&Transfer) -> u64| {
         let taken_us = time(more).saturating_sub(time(less)).max(1);
         more.bytes.saturating_sub(less.bytes) as f64 * 1e6 / taken_us as f64
@@ -98,11 +99,11 @@ fn with_network(mut evidence: Evidence, observation: &Observation) -> Evidence {
     evidence
 }
 
-/// The share of retransmitted segments from which a link loses too many, and the number up to which
-/// they may be chance.
+/// The share of retransmitted segments from which a link is lossy, and the number of segments that
+/// are needed, since fewer may be chance.
 const LOSSY: f64 = 0.01;
 const FEWEST_LOST: u64 = 5;
-/// The same for a notice.
+/// The share and the number for a notice.
 const NOTEWORTHY: f64 = 0.001;
 const FEWEST_NOTEWORTHY: u64 = 3;
 
@@ -135,7 +136,7 @@ fn lossy_link(observation: &Observation) -> Evaluation {
     let unseen = TcpConnections::default();
     let tcp = match &observation.host.tcp {
         Some(tcp) => tcp,
-        // Packets within a host are not lost.
+        // No kernel figures are needed if the server is on this host, where packets are not lost.
         None if observation.host.has_server => &unseen,
         None => return Evaluation::Unknown("the kernel's figures of TCP (sock_diag)".to_owned()),
     };
@@ -158,7 +159,7 @@ fn lossy_link(observation: &Observation) -> Evaluation {
     }
 }
 
-/// Shortest round trip from which on the distance counts as long, in microseconds.
+/// The shortest round trip from which the distance counts as long, in microseconds.
 const LONG_US: u64 = 3000;
 
 pub(crate) static LONG_ROUND_TRIP: Finding = Finding {

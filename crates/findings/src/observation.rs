@@ -1,6 +1,7 @@
 //! An observation: plain values, filled in by readers and probes, or by tests.
 //!
-//! This module does no I/O. `None` is an unobserved value; an evaluation then reports that instead
+//! This module does no I/O. `None` means that a value was not observed; an evaluation then says so
+//! instead of guessing.
 //! of guessing.
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct Observation {
     /// The duration of the run, in seconds.
     pub seconds: f64,
-    /// What the server reports.
+    /// The server's own reports.
     pub server: Server,
     /// Measurements from outside.
     pub probes: Probes,
@@ -18,31 +19,31 @@ pub struct Observation {
     pub host: Host,
     /// The placement of keys by two client configurations, if requested.
     pub placement: Option<Placement>,
-    /// One line for each thing that could not be observed.
+    /// Descriptions of everything that could not be observed, one line each.
     pub unseen: Vec<String>,
 }
 
 /// The placement of the same keys by two client configurations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Placement {
-    /// The first configuration.
+    /// The name of the first configuration.
     pub one: String,
-    /// The second configuration.
+    /// The name of the second configuration.
     pub other: String,
-    /// Keys that were compared.
+    /// Number of keys that were compared.
     pub keys: u64,
-    /// Keys placed on different servers.
+    /// Number of keys that the configurations place on different servers.
     pub different: u64,
 }
 
 /// The server's own reports.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
-    /// Such as `Redis 7.0.15`.
+    /// Name and version, such as `Redis 7.0.15`.
     pub name: String,
-    /// Whether it speaks memcached's protocol.
+    /// Whether the server speaks memcached's protocol.
     pub is_memcached: bool,
-    /// Its statistics.
+    /// The statistics at the beginning and at the end of the run.
     pub counters: Counters,
     /// Settings by name, as far as CONFIG GET returns them.
     pub settings: BTreeMap<String, String>,
@@ -50,18 +51,18 @@ pub struct Server {
     pub slow: Option<Vec<SlowRequest>>,
     /// Lists of clients, in the order in which they were read.
     pub clients: Vec<Vec<Client>>,
-    /// Requests that were watched, if requested.
+    /// Requests that were watched for a moment, if requested.
     pub sample: Option<Sample>,
-    /// The cost of keys, if the server counts that.
+    /// The time that keys took, if the server counts it.
     pub key_costs: Option<KeyCosts>,
     /// Large requests and replies within the run, if the server logs them.
     pub large: Vec<LargeRequest>,
-    /// Events of its latency monitor within the run.
+    /// Events of the server's latency monitor within the run.
     pub latency: Vec<LatencyEvent>,
 }
 
 impl Server {
-    /// The longest event of a kind whose name begins with `prefix`, in milliseconds.
+    /// Returns the duration of the longest event whose kind begins with `prefix`, in milliseconds.
     #[must_use]
     pub fn longest_event_ms(&self, prefix: &str) -> Option<u64> {
         let events = self.latency.iter().filter(|event| event.name.starts_with(prefix));
@@ -69,52 +70,53 @@ impl Server {
     }
 }
 
-/// The server's time for commands within the run, and for the most expensive keys.
+/// The time of the commands within the run: in total, and for the most expensive keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeyCosts {
     /// The time of all commands, in microseconds.
     pub all_us: u64,
-    /// Keys, or their hashes, and their time.
+    /// Keys, or their hashes, with their time in microseconds.
     pub keys: Vec<(String, u64)>,
 }
 
-/// A request logged for its size, or for that of its reply.
+/// A request that was logged for its own size or the size of its reply.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LargeRequest {
-    /// The size.
+    /// The size in bytes.
     pub bytes: u64,
-    /// The log that has it, its name and its number of arguments.
+    /// The name of the log, the command, and its number of arguments.
     pub what: String,
 }
 
-/// The latency monitor's events of one kind.
+/// The events of one kind in the server's latency monitor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LatencyEvent {
     /// The kind, such as `fork`.
     pub name: String,
-    /// The number of seconds with such events.
+    /// The number of seconds that had such an event.
     pub count: u64,
     /// The longest event, in milliseconds.
     pub longest_ms: u64,
 }
 
-/// INFO or `stats`, at the beginning and at the end.
+/// The fields of INFO or `stats` at the beginning and at the end of the run.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
-    /// At the beginning.
+    /// The fields at the beginning.
     pub before: BTreeMap<String, String>,
-    /// At the end.
+    /// The fields at the end.
     pub after: BTreeMap<String, String>,
 }
 
 impl Counters {
-    /// The value of a number at the end.
+    /// Returns the value of a numeric field at the end.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<f64> {
         self.after.get(name)?.parse().ok()
     }
 
-    /// The growth of a number. After a reset to zero, it is the value at the end.
+    /// Returns the growth of a numeric field. If the field was reset to zero, returns its value at
+    /// the end.
     #[must_use]
     pub fn increase(&self, name: &str) -> Option<f64> {
         let after = self.number(name)?;
@@ -122,7 +124,7 @@ impl Counters {
         Some(if after >= before { after - before } else { after })
     }
 
-    /// The growth of a number in a list such as `calls=3,usec=17`.
+    /// Returns the growth of a number within a field such as `calls=3,usec=17`.
     #[must_use]
     pub fn part_increase(&self, name: &str, part: &str) -> Option<f64> {
         let of = |fields: &BTreeMap<String, String>| part_of(fields.get(name)?, part);
@@ -131,7 +133,7 @@ impl Counters {
     }
 }
 
-/// The number of a part in a list such as `calls=3,usec=17`.
+/// Returns the number named `part` in text such as `calls=3,usec=17`.
 #[must_use]
 pub fn part_of(list: &str, part: &str) -> Option<f64> {
     list.split(',').find_map(|it| it.strip_prefix(part)?.strip_prefix('=')?.parse().ok())
@@ -140,33 +142,33 @@ pub fn part_of(list: &str, part: &str) -> Option<f64> {
 /// An entry of the server's slow log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SlowRequest {
-    /// How long it took.
+    /// The execution time in microseconds.
     pub duration_us: u64,
-    /// Its name and its number of arguments: nothing that might be secret.
+    /// The command and its number of arguments. The arguments may be secret and are omitted.
     pub what: String,
 }
 
-/// A client as CLIENT LIST shows it.
+/// A client in the output of CLIENT LIST.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Client {
-    /// Its number.
+    /// The client's ID.
     pub id: u64,
-    /// Its kind in letters, such as `O` for MONITOR.
+    /// The client's flags, such as `O` for MONITOR.
     pub flags: String,
-    /// Its last command.
+    /// The client's last command.
     pub command: String,
-    /// Bytes of replies that it has not read.
+    /// Bytes of replies that the client has not read.
     pub output_bytes: u64,
-    /// Bytes of partial requests.
+    /// Bytes of incomplete requests.
     pub input_bytes: u64,
 }
 
-/// Requests that were watched for a moment.
+/// A sample of requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// The number of requests.
     pub requests: u64,
-    /// Keys, or their hashes, with the number of requests that have them as the first key.
+    /// Keys, or their hashes, with the number of requests whose first key they are.
     pub keys: Vec<(String, u64)>,
 }
 
@@ -175,17 +177,17 @@ pub struct Sample {
 pub struct Probes {
     /// Round trips of the smallest request.
     pub pings: Times,
-    /// Times to connect.
+    /// Times to establish a connection.
     pub connects: Times,
     /// Failed connections, by reason.
     pub failures: BTreeMap<Failure, u64>,
     /// Round trips of values of growing size.
     pub transfers: Vec<Transfer>,
-    /// Bytes of values sent; the same number came back.
+    /// Bytes of values sent to the server; the same number was received.
     pub sent_bytes: u64,
-    /// The requests for these.
+    /// Number of requests that sent these values.
     pub sent_requests: u64,
-    /// Repeated measurements of how late this program's own thread was.
+    /// How late the doctor's own thread woke up, measured repeatedly.
     pub own_delays: Times,
 }
 
@@ -194,22 +196,22 @@ pub struct Probes {
 pub enum Failure {
     /// No local port is left.
     NoPort,
-    /// No descriptor is left, here.
+    /// No file descriptor is left in this process.
     NoDescriptor,
-    /// No socket listens there.
+    /// No socket listens at the address.
     Refused,
-    /// It was not established in time.
+    /// The connection was not established in time.
     TimedOut,
-    /// The server reported that it accepts no more clients.
+    /// The server replied that it accepts no more clients.
     TurnedAway,
-    /// The other end closed it without an answer, for an unknown reason.
+    /// The peer closed the connection without an answer, for an unknown reason.
     Closed,
     /// Any other reason.
     Other,
 }
 
 impl Failure {
-    /// The reason in words.
+    /// Describes the reason in words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -229,20 +231,20 @@ impl Failure {
 pub struct Times(Vec<u64>);
 
 impl Times {
-    /// Times in any order.
+    /// Sorts times given in any order.
     #[must_use]
     pub fn new(mut times_us: Vec<u64>) -> Self {
         times_us.sort_unstable();
         Times(times_us)
     }
 
-    /// The number of events.
+    /// Returns the number of events.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The time that this share of the events does not exceed.
+    /// Returns the time that a `share` of the events does not exceed, in microseconds.
     #[must_use]
     pub fn quantile_us(&self, share: f64) -> Option<u64> {
         let last = self.0.len().checked_sub(1)?;
@@ -250,20 +252,20 @@ impl Times {
         self.0.get(place.saturating_sub(1).min(last)).copied()
     }
 
-    /// The share of events that took at least this long.
+    /// Returns the share of events that took at least `least_us` microseconds.
     #[must_use]
     pub fn share_from(&self, least_us: u64) -> f64 {
         let below = self.0.partition_point(|time| *time < least_us);
         (self.0.len() - below) as f64 / self.0.len().max(1) as f64
     }
 
-    /// The shortest time.
+    /// Returns the shortest time in microseconds.
     #[must_use]
     pub fn min_us(&self) -> Option<u64> {
         self.0.first().copied()
     }
 
-    /// The longest time.
+    /// Returns the longest time in microseconds.
     #[must_use]
     pub fn max_us(&self) -> Option<u64> {
         self.0.last().copied()
@@ -273,88 +275,90 @@ impl Times {
 /// The transfer of a value to the server and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Transfer {
-    /// Its size.
+    /// The size of the value in bytes.
     pub bytes: u64,
-    /// Time until the server had acknowledged all of it and begun its reply.
+    /// Time until the server had received the whole value and begun its reply.
     pub up_us: u64,
-    /// Time from then until all of it had come back.
+    /// Time from the beginning of the reply until all of it had arrived.
     pub down_us: u64,
 }
 
 /// The kernel's reports on this host.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
-    /// Whether the server runs on this host, in this network namespace.
+    /// Whether the server runs on this host and in this network namespace.
     pub has_server: bool,
-    /// Local ports, if the table of sockets can be read.
+    /// The use of local ports, if the table of sockets can be read.
     pub ports: Option<Ports>,
-    /// Connections that the kernel dropped because a queue of this namespace was full.
+    /// Connections that the kernel dropped because a queue in this network namespace was full.
     pub listen_overflows: Option<u64>,
-    /// The server's queue of connections to accept, if it listens here.
+    /// The server's accept queue, if the server listens in this namespace.
     pub accept_queue: Option<AcceptQueue>,
-    /// The server's process, if it can be seen.
+    /// The server's process, if it is visible.
     pub process: Option<Process>,
-    /// Pages read back from swap within the run.
+    /// Number of pages read back from swap within the run.
     pub swapped_in: Option<u64>,
-    /// `always`, `madvise` or `never`.
+    /// The setting of transparent huge pages: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
-    /// `vm.overcommit_memory`.
+    /// The value of `vm.overcommit_memory`.
     pub overcommit: Option<u64>,
-    /// How long tasks of this host had to wait, as a share of the run, if the kernel counts that.
+    /// The share of the run for which tasks of this host had to wait, if the kernel counts it.
     pub pressure: Option<Pressure>,
     /// Queue disciplines that held packets back within the run.
     pub disciplines: Vec<QueueDiscipline>,
-    /// Connections with the server that cross a network, if the kernel reports them.
+    /// TCP's figures of connections with the server that cross a network, if the kernel reports
+    /// them.
     pub tcp: Option<TcpConnections>,
     /// Network devices with errors or drops within the run.
     pub devices: Vec<DeviceLosses>,
 }
 
-/// TCP's counts on connections with the server within the run (TCP_INFO).
+/// TCP's counts (`TCP_INFO`) on connections with the server within the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TcpConnections {
     /// The number of observed connections.
     pub connections: u64,
-    /// Segments with data sent on them.
+    /// Number of segments with data that were sent.
     pub segments: u64,
-    /// Retransmitted segments.
+    /// Number of retransmitted segments.
     pub retransmitted: u64,
-    /// Segments that were retransmitted although they had arrived, as the other end reported: their
-    /// acknowledgment was lost or late.
+    /// Number of segments that were retransmitted although they had arrived, as the peer reported:
+    /// their acknowledgment was lost or late.
     pub duplicates: u64,
-    /// The shortest round trip of all, in microseconds.
+    /// The shortest round trip of all connections, in microseconds.
     pub least_round_trip_us: Option<u64>,
     /// The median of the connections' latest round trips, in microseconds.
     pub round_trip_us: Option<u64>,
 }
 
-/// Errors and drops of a network device within the run, for all its traffic.
+/// Errors and drops of a network device within the run, over all of its traffic.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceLosses {
-    /// The device.
+    /// The name of the device.
     pub device: String,
-    /// Packets with errors.
+    /// Number of packets with errors.
     pub errors: u64,
-    /// Packets that were dropped.
+    /// Number of packets that were dropped.
     pub dropped: u64,
 }
 
 /// A queue discipline of a network device of this host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueDiscipline {
-    /// The device.
+    /// The name of the device.
     pub device: String,
-    /// Its kind, such as `tbf`.
+    /// The kind of the discipline, such as `tbf`.
     pub kind: String,
-    /// The rate that it allows, if it is a token bucket.
+    /// The rate that the discipline allows, if it is a token bucket.
     pub bytes_per_second: Option<u64>,
-    /// Packets that it dropped.
+    /// Number of packets that the discipline dropped.
     pub dropped: u64,
-    /// How often it delayed packets.
+    /// How often the discipline delayed packets.
     pub held_back: u64,
 }
 
-/// The share of the run for which some task of the host waited (pressure stall information).
+/// The share of the run for which some task of the host waited, from the kernel's pressure stall
+/// information (PSI).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
     /// For a processor.
@@ -365,79 +369,80 @@ pub struct Pressure {
     pub io: f64,
 }
 
-/// The queue of connections that the server has to accept.
+/// The accept queue of the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AcceptQueue {
-    /// The maximum observed at one of its sockets.
+    /// The largest number of connections that waited at one of the server's sockets.
     pub waiting: u64,
-    /// The capacity of that socket's queue, if the kernel reports it.
+    /// The capacity of that socket's accept queue, if the kernel reports it.
     pub length: Option<u64>,
-    /// Whether a queue was observed full.
+    /// Whether a queue was full in some sample.
     pub was_full: bool,
-    /// Connections dropped at its sockets within the run, if the kernel reports them.
+    /// Number of connections dropped at the server's sockets within the run, if the kernel reports
+    /// it.
     pub drops: Option<u64>,
-    /// Sockets of the same network namespace that listen for other servers.
+    /// Number of sockets in the same network namespace that listen for other servers.
     pub other_listeners: Option<u64>,
 }
 
 /// Local ports of connections to the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ports {
-    /// This host's address.
+    /// The address of this host.
     pub local: String,
-    /// The server's address and port.
+    /// The address and port of the server.
     pub remote: String,
-    /// Ports that the kernel may choose.
+    /// Number of local ports that the kernel may choose from.
     pub range: u64,
-    /// The maximum observed in TIME_WAIT, from that address to the server's.
+    /// The largest number of ports in TIME_WAIT, from `local` to `remote`.
     pub time_wait: u64,
-    /// The maximum observed in all states.
+    /// The largest number of ports in any state.
     pub used: u64,
-    /// `net.ipv4.tcp_tw_reuse`.
+    /// The value of `net.ipv4.tcp_tw_reuse`.
     pub reuse: Option<u64>,
 }
 
 /// The server's process.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
-    /// Its number.
+    /// The process ID.
     pub id: u32,
-    /// The share of samples in which it was stopped (T).
+    /// The share of samples in which the process was stopped (state T).
     pub stopped_share: f64,
-    /// The share of samples in which one of its threads waited for a disk (D).
+    /// The share of samples in which one of the threads waited for a disk (state D).
     pub disk_share: f64,
-    /// Its busiest thread.
+    /// The busiest thread of the process.
     pub busiest: Option<BusyThread>,
-    /// Its open descriptors.
+    /// Number of open file descriptors.
     pub open_files: Option<u64>,
-    /// Its limit on descriptors.
+    /// The limit on file descriptors.
     pub max_files: Option<u64>,
-    /// Its memory in swap.
+    /// Bytes of the process in swap.
     pub swap_bytes: Option<u64>,
-    /// Its major page faults within the run.
+    /// Number of major page faults within the run.
     pub major_faults: Option<u64>,
-    /// The effect of a limit on its processor time.
+    /// The effect of the control group's limit on processor time.
     pub throttling: Option<Throttling>,
 }
 
 /// The thread with the highest demand for a processor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BusyThread {
-    /// Its name.
+    /// The name of the thread.
     pub name: String,
-    /// The share of the run for which it ran.
+    /// The share of the run for which the thread ran.
     pub used: f64,
-    /// The share for which it waited for a processor, if the kernel reports that.
+    /// The share of the run for which the thread waited for a processor, if the kernel reports it.
     pub waited: f64,
 }
 
 /// The effect of a control group's limit on processor time within the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Throttling {
-    /// Periods of the limit.
+    /// Number of periods of the limit.
     pub periods: u64,
-    /// Periods in which the group was throttled.
+    /// Number of periods in which the group was throttled.
     pub throttled_periods: u64,
-    /// The total time for which it was throttled.
+    /// The total time for which the group was throttled, in microseconds.
     pub throttled_us: u64,
 }

@@ -54,11 +54,11 @@ fn frozen(observation: &Observation) -> Evaluation {
     match stopped {
         Some(share) if share > 0.0 && longest >= 200_000 => Evaluation::Found(evidence),
         Some(_) => Evaluation::Healthy,
-        // The doctor's own values fill a narrow link and delay all other traffic; segments lost
-        // several times take more than a second.
+        // The values that the doctor transfers fill a narrow link and delay all other traffic. On a
+        // lossy link, a segment that is lost several times takes more than a second.
         None if is_narrow(observation) || is_lossy(observation) => Evaluation::Healthy,
         None if longest >= 1_000_000 && takes_connections => {
-            // Without answers, there are no delays to compare with.
+            // With almost no answers, there are no usual round trips for a comparison.
             match pings.count() <= 2 || is_delayed(observation, 1_000_000) {
                 true => Evaluation::Found(evidence),
                 false => Evaluation::Healthy,
@@ -127,8 +127,8 @@ pub(crate) static ONE_THREAD_BUSY: Finding = Finding {
     evaluate: one_thread_busy,
 };
 
-/// The minimum share of the time for which a thread must run before its waiting counts: an almost
-/// idle thread also waits if other threads occupy all processors.
+/// The minimum share of the time for which a thread must run before its waiting for a processor
+/// counts: an almost idle thread also waits when other threads occupy all processors.
 const MIN_USED: f64 = 1.0 / 3.0;
 
 fn one_thread_busy(observation: &Observation) -> Evaluation {
@@ -177,7 +177,7 @@ fn busiest_reported(observation: &Observation) -> Option<BusyThread> {
     main.map(|used| thread("main", used)).or_else(of_all)
 }
 
-/// Maximum duration of a fork without a finding, in microseconds.
+/// The longest fork that is not a finding, in microseconds.
 const LONG_FORK_US: f64 = 10_000.0;
 
 pub(crate) static FORK_STALL: Finding = Finding {
@@ -273,7 +273,7 @@ fn slow_disk(observation: &Observation) -> Evaluation {
         .with("in the latency monitor", logged(observation, "aof-"))
         .with("appendfsync", policy)
         .with("longest round trip", milliseconds(longest));
-    // With `always`, every write waits for the disk, which no counter shows.
+    // With `always`, every write waits for the disk; no counter shows these waits.
     let waits_always = policy == "always" && is_delayed(observation, 10_000);
     let is_logged = observation.server.longest_event_ms("aof-") >= Some(10);
     match delayed > 0.0 || waiting >= 0.1 || waits_always || is_logged {
@@ -299,7 +299,7 @@ pub(crate) static FAILED_SAVES: Finding = Finding {
     evaluate: failed_saves,
 };
 
-/// The fields with the status of saves, with descriptions.
+/// The fields that contain the status of saves, with descriptions.
 const SAVES: [(&str, &str); 3] = [
     ("rdb_last_bgsave_status", "the last save"),
     ("aof_last_bgrewrite_status", "the last rewrite of the append-only file"),

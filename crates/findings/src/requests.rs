@@ -7,9 +7,9 @@ use crate::observation::{Client, Observation};
 
 /// The mean time from which a command is slow, in microseconds.
 const SLOW_US: f64 = 5000.0;
-/// The minimum share of the run for slow commands.
+/// The minimum share of the run that slow commands must take.
 const SLOW_SHARE: f64 = 0.005;
-/// A command with at most this many calls counts only if each takes this long, in microseconds.
+/// With at most this many calls, a command counts only if each call takes at least `LONG_US`.
 const FEW_CALLS: f64 = 4.0;
 const LONG_US: f64 = 50_000.0;
 
@@ -32,10 +32,10 @@ pub(crate) static SLOW_COMMANDS: Finding = Finding {
     evaluate: slow_commands,
 };
 
-/// Commands that take as long as a fork, which is a separate finding.
+/// Commands that include a fork, which is a separate finding.
 const FORK: [&str; 4] = ["bgsave", "bgrewriteaof", "psync", "sync"];
 
-/// A command's calls and time within the run.
+/// The calls of a command, and their time, within the run.
 struct Cost<'a> {
     name: &'a str,
     calls: f64,
@@ -57,8 +57,8 @@ fn slow_commands(observation: &Observation) -> Evaluation {
         return Evaluation::Unknown("INFO commandstats".to_owned());
     }
     let slow = costs.iter().filter(|cost| cost.calls >= 1.0).filter(|cost| {
-        // A few calls, including the doctor's own, may have been slow because they waited for a
-        // processor.
+        // If there are only a few calls, for instance the doctor's own, they may have been slow
+        // because they waited for a processor.
         let is_heavy = cost.us >= SLOW_SHARE * observation.seconds * 1e6
             && (cost.calls > FEW_CALLS || cost.us >= cost.calls * LONG_US);
         cost.us / cost.calls >= SLOW_US && is_heavy
@@ -96,15 +96,17 @@ fn slow_commands(observation: &Observation) -> Evaluation {
     }
 }
 
-/// The mean size from which requests or replies are large, in bytes.
+/// The mean size of requests or replies from which they are large, in bytes.
 const LARGE: f64 = 64e3;
-/// Unread or unsent bytes of a client up to which it does not count as one with large values.
+/// Maximum bytes of unread requests or unsent replies for a client not to count as having large
+/// values.
 const LARGE_BUFFER: f64 = 1e6;
-/// Approximate number of the doctor's requests besides its probes, and bytes of a client in a list
-/// of clients.
+/// Approximate number of the doctor's requests besides its probes, and of bytes per client in a
+/// list of clients.
 const OWN_REQUESTS: usize = 10;
 const LISTED_BYTES: usize = 400;
-/// After this time the server's figures of recent buffers do not include the doctor's own values.
+/// The time in seconds after which the server's figures of recent buffers no longer include the
+/// values that the doctor sent.
 const FORGOTTEN_S: f64 = 12.0;
 
 pub(crate) static LARGE_VALUES: Finding = Finding {
@@ -197,9 +199,9 @@ pub(crate) static HOT_KEY: Finding = Finding {
     evaluate: hot_key,
 };
 
-/// The share of requests or of their time from which a key is hot.
+/// The share of requests, or of the time for requests, from which a key is hot.
 const HOT: f64 = 0.2;
-/// The minimum share of a processor for a hot key.
+/// The minimum share of a processor that a hot key takes.
 const HOT_PROCESSOR: f64 = 0.1;
 
 fn hot_key(observation: &Observation) -> Evaluation {
@@ -228,7 +230,7 @@ fn hot_key(observation: &Observation) -> Evaluation {
     if share >= HOT { Evaluation::Found(evidence) } else { Evaluation::Healthy }
 }
 
-/// The key that takes too much of the server's time, according to the server's own count.
+/// Returns evidence for the key that takes too much of the server's time, according to the server.
 fn costly_key(observation: &Observation) -> Option<Evidence> {
     let costs = observation.server.key_costs.as_ref()?;
     let (key, us) = costs.keys.iter().max_by_key(|(_, us)| *us)?;

@@ -1,4 +1,4 @@
-//! Evaluations of made-up values, including faults that no test can inject into a real server.
+//! Diagnoses of made-up observations, including faults that no test can inject into a real server.
 
 use super::*;
 use crate::observation::{
@@ -56,7 +56,7 @@ fn healthy() -> Observation {
     }
 }
 
-/// The diagnosis after `change` to a healthy server.
+/// Returns the diagnosis after `change` to a healthy server.
 fn diagnose_with(change: impl FnOnce(&mut Observation)) -> Diagnosis {
     let mut observation = healthy();
     change(&mut observation);
@@ -106,7 +106,8 @@ fn rows_have_unique_names_and_existing_causes() {
     }
 }
 
-/// A memcached that has answered `gets` over `connections` connections, the doctor's among them.
+/// Changes the server to a memcached that has answered `gets` over `connections` connections, which
+/// include the doctor's.
 fn memcached_with(gets: u32, connections: u32) -> impl FnOnce(&mut Observation) {
     move |it| {
         it.server.is_memcached = true;
@@ -122,7 +123,7 @@ fn memcached_with(gets: u32, connections: u32) -> impl FnOnce(&mut Observation) 
 
 #[test]
 fn pings_are_not_taken_for_requests_that_memcached_counts() {
-    // The doctor has 100 connections and 2000 pings, which memcached does not count.
+    // The doctor opens 100 connections and sends 2000 pings; memcached does not count the pings.
     let finds = |gets, connections| {
         found_with(memcached_with(gets, connections)).contains(&"no-keep-alive")
     };
@@ -354,7 +355,7 @@ fn a_link_loses_packets_if_segments_are_sent_again() {
     ] {
         assert!(numbers.contains(&(name.to_owned(), value.to_owned())), "{numbers:?}");
     }
-    // Few may be chance, whatever their share.
+    // A small number may be chance, whatever its share.
     assert_eq!(with(100, 4).found.len(), 0);
     assert_eq!(names(&with(2000, 4).noticed), ["lossy-link"]);
     assert_eq!((with(9000, 4).found.len(), with(9000, 4).noticed.len()), (0, 0));

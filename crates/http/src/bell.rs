@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// Rung by any thread when pages have more than before.
+/// Rung by any thread when more data is available for pages.
 #[derive(Debug, Default)]
 pub struct Bell(Notify);
 

@@ -1,5 +1,5 @@
-//! The open connections, and a check of all of them once a second for slow and ended ones. A timer
-//! for each would cost as much as a short request.
+//! The open connections, which are checked once a second for slow and ended ones. A timer for each
+//! connection would cost as much as a short request.
 //!
 //! At the limit, a new connection replaces an idle one, so that pages about the server are always
 //! available.
@@ -39,7 +39,7 @@ const ENDED_LOOKS: u32 = 2;
 /// take.
 const MAX_REJECTING: usize = 64;
 const REJECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Its body is in JSON: the request has not been read, and Upstash's clients can read nothing else.
+/// The body is JSON: the request has not been read, and Upstash's clients can read nothing else.
 const REJECTION: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 36\r\n\
     Content-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\n\r\n\
     {\"error\":\"all connections are busy\"}";
@@ -75,7 +75,7 @@ struct Watched {
     progress: Progress,
     task: AbortHandle,
     ended_looks: u32,
-    /// Whether it is being closed.
+    /// Whether the connection is being closed.
     is_leaving: bool,
 }
 
@@ -192,9 +192,9 @@ impl Connections {
         Some(Place { connections: Rc::clone(self), number })
     }
 
-    /// Closes the connection that has been idle longest; returns whether there is one. It ends like
-    /// one that its client has closed: a response that has just begun has time until that is
-    /// detected.
+    /// Closes the connection that has been idle longest; returns whether there is one. The
+    /// connection ends as if its client had closed it: a response that has just begun has time
+    /// until that is detected.
     fn end_idle(&self) -> bool {
         if self.vacant.borrow().is_empty() {
             return false;

@@ -1,7 +1,7 @@
 //! Finds the start of each request in the bytes of a connection, so that its head is checked before
-//! it is parsed. The parser accepts a line feed alone as the end of a line, and two equal lengths,
-//! so that a proxy in front may see different requests (request smuggling). For the same reason the
-//! chunks of a body are checked, up to its end.
+//! it is parsed. The parser accepts a line feed alone as the end of a line, and a head with both
+//! Content-Length and Transfer-Encoding, so a proxy in front may see different requests (request
+//! smuggling). For the same reason the chunks of a body are checked, up to its end.
 
 use hyper::header::{HeaderMap, TRANSFER_ENCODING};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ const ANYTHING: u64 = u64::MAX - 2;
 const CHUNKS: u64 = u64::MAX - 3;
 
 /// What is expected next on a connection; values below the constants are remaining bytes of a body.
-/// The requests of a connection set it for its stream. Threads do not share it, but the parser
-/// requires streams that are `Send`.
+/// The requests of a connection set this value, and its stream reads it. Threads do not share it,
+/// but the parser requires streams that are `Send`.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected(Arc<AtomicU64>);
 
@@ -54,7 +54,8 @@ impl Expected {
 pub(crate) enum BodyLength {
     Known(u64),
     Chunked,
-    /// Only the parser knows where it ends: no further request may be read from the connection.
+    /// Only the parser knows where the body ends: no further request may be read from the
+    /// connection.
     Unknown,
 }
 
@@ -95,9 +96,9 @@ pub(crate) struct Inspector {
 /// The head that is arriving.
 #[derive(Debug, Default)]
 struct Head {
-    /// Its beginning, while its end has not arrived.
+    /// The beginning of the head, while its end has not arrived.
     begun: Vec<u8>,
-    /// The start of its last line.
+    /// The start of the head's last line.
     line: usize,
     has_length: bool,
     has_encoding: bool,
@@ -195,12 +196,12 @@ impl Head {
     }
 }
 
-/// The chunks of a body that is arriving (RFC 9112, 7.1). The parser finds their end at the same
-/// place, or refuses them: it knows the same stages.
+/// The chunks of a body that is arriving (RFC 9112, 7.1). The parser has the same stages: it finds
+/// the end of the chunks at the same place, or refuses them.
 #[derive(Debug, Default)]
 struct Chunks {
     stage: Stage,
-    /// Bytes of data that the current chunk has left, and the digits of this number.
+    /// Bytes of data left in the current chunk, and the number of digits of its size.
     left: u64,
     digits: u32,
 }

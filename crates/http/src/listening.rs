@@ -70,8 +70,8 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     }
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
-    // Connections inherit it: without it, a small reply may wait for the acknowledgement of the
-    // previous one.
+    // Connections inherit TCP_NODELAY: without it, a small reply may wait for the acknowledgement
+    // of the previous one.
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
     socket.bind(&address.into())?;
@@ -117,7 +117,7 @@ fn lower_priority() {
     }
 }
 
-/// Serves until the other side of `stopped` is dropped: nothing is ever sent.
+/// Serves until the sender of `stopped` is dropped, which never sends anything.
 async fn serve_all(
     listeners: Vec<std::net::TcpListener>,
     gateway: Arc<Gateway>,

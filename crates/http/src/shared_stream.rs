@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 pub(crate) struct SharedStream {
     stream: Arc<TcpStream>,
     inspector: Inspector,
-    /// Bytes received after those passed on, and how many of them have been passed on since.
+    /// Received bytes that were held back, and how many of them have been passed on since.
     ahead: Vec<u8>,
     taken: usize,
 }
@@ -115,8 +115,8 @@ impl AsyncRead for SharedStream {
             match self.stream.try_read_buf(buffer) {
                 Ok(len) => {
                     if len > 0 && buffer.remaining() > 0 {
-                        // It is empty now. The kernel reports when it no longer is, and another
-                        // read would only return the same error.
+                        // The socket is empty now. The kernel reports when it no longer is, and
+                        // another read would only return the same error.
                         let empty = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
                         let _ = self.stream.try_io(Interest::READABLE, empty);
                     }
@@ -155,7 +155,7 @@ impl AsyncWrite for SharedStream {
     }
 
     /// If a client has sent more than was read, closing resets the connection: the client must know
-    /// before that the response is complete.
+    /// before then that the response is complete.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(SockRef::from(&*self.stream).shutdown(Shutdown::Write))
     }

@@ -1,4 +1,5 @@
-//! A connection that is closed when its client does not read for long.
+//! Closes a connection whose client does not read for long, which would otherwise keep its response
+//! in memory.
 
 use std::io;
 use std::pin::Pin;

@@ -12,13 +12,14 @@ use rustix::time::{
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds of the monotonic clock.
+/// Returns the time of the monotonic clock in nanoseconds.
 #[must_use]
 pub fn now_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// Returns the time since 1970 by the system clock; 0 if that is set to an earlier time.
+/// Returns the time since 1970 according to the system clock; 0 if the clock is set to a time
+/// before 1970.
 #[must_use]
 pub fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
@@ -35,7 +36,7 @@ pub(crate) fn unix_seconds(at_ns: u64) -> f64 {
     since_1970().as_secs_f64() + (at_ns as f64 - now_ns() as f64) / SECOND as f64
 }
 
-/// Nanoseconds of processor time, user and system, that this thread has used.
+/// Returns the processor time, user and system, that this thread has used, in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     nanoseconds(ClockId::ThreadCPUTime)
 }
@@ -45,8 +46,8 @@ fn nanoseconds(clock: ClockId) -> u64 {
     time.tv_sec as u64 * SECOND + time.tv_nsec as u64
 }
 
-/// Becomes readable at a time of the monotonic clock, to the nanosecond; `epoll_wait`'s timeout
-/// rounds to milliseconds and has a cost at every wait.
+/// A `timerfd` that becomes readable at a time of the monotonic clock, to the nanosecond. The
+/// timeout of `epoll_wait` would round to milliseconds, and would set a kernel timer at every wait.
 #[derive(Debug)]
 pub(crate) struct Timer {
     fd: OwnedFd,

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 /// Values by name.
 pub type Fields = BTreeMap<String, String>;
 
-/// INFO with the statistics of commands and errors.
+/// Queries INFO, including the statistics of commands and errors.
 ///
 /// # Errors
-/// The server cannot be queried, or refuses; one line.
+/// The server cannot be queried, or refuses; the error is one line.
 pub fn info(wire: &mut Wire) -> Result<Fields, String> {
     Ok(parse_info(&wire.run("INFO all")?.text()))
 }
 
-/// The fields of a reply to INFO.
+/// Parses the fields of a reply to INFO.
 #[must_use]
 pub fn parse_info(text: &str) -> Fields {
     let fields = text.lines().filter(|line| !line.starts_with('#'));
@@ -22,10 +22,10 @@ pub fn parse_info(text: &str) -> Fields {
     fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()
 }
 
-/// memcached's `stats`, or a variant such as `stats conns`.
+/// Queries memcached's `stats`, or a variant such as `stats conns`.
 ///
 /// # Errors
-/// The server cannot be queried; one line.
+/// The server cannot be queried; the error is one line.
 pub fn stats(wire: &mut Wire, request: &str) -> Result<Fields, String> {
     let lines = wire.lines(request)?;
     match lines.last().map(String::as_str) {
@@ -34,14 +34,14 @@ pub fn stats(wire: &mut Wire, request: &str) -> Result<Fields, String> {
     }
 }
 
-/// The fields of a reply to memcached's `stats`, given as lines.
+/// Parses the lines of a reply to memcached's `stats`.
 #[must_use]
 pub fn parse_stats(lines: &[String]) -> Fields {
     let fields = lines.iter().filter_map(|line| line.strip_prefix("STAT ")?.split_once(' '));
     fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()
 }
 
-/// Such as `Redis 7.0.15`, by fields that only such a server has.
+/// Returns a name such as `Redis 7.0.15`, derived from fields that only one kind of server reports.
 #[must_use]
 pub fn server_name(fields: &Fields) -> String {
     let versions = [

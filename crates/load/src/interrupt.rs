@@ -8,22 +8,22 @@ use rustix::process::Signal;
 
 use crate::clock::now_ns;
 
-/// How often a waiting thread polls for an interrupt.
+/// How often a waiting thread checks for an interrupt.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The error of an operation that ended early.
 pub const INTERRUPTED: &str = "interrupted";
 
-/// Whether the user has interrupted the program.
+/// A flag, shared by its clones, that is set when the user interrupts the program.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// An interrupt that the first SIGINT, SIGTERM or SIGHUP sets; the second ends the process at
-    /// once.
+    /// Returns an interrupt that is set by the first SIGINT, SIGTERM or SIGHUP. The second signal
+    /// ends the process at once.
     ///
     /// # Errors
-    /// The handler cannot be installed.
+    /// A signal handler cannot be installed.
     pub fn on_signals() -> Result<Self, String> {
         let interrupt = Interrupt::default();
         for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
@@ -41,22 +41,22 @@ impl Interrupt {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether there was an interrupt.
+    /// Whether the interrupt has been set.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
     /// # Errors
-    /// It is set.
+    /// The interrupt is set.
     pub fn check(&self) -> Result<(), String> {
         if self.is_set() { Err(INTERRUPTED.to_owned()) } else { Ok(()) }
     }
 
-    /// Waits until the clock shows `until_ns`.
+    /// Waits until the monotonic clock reaches `until_ns`.
     ///
     /// # Errors
-    /// It is set before.
+    /// The interrupt is set earlier.
     pub fn sleep_until(&self, until_ns: u64) -> Result<(), String> {
         loop {
             self.check()?;

@@ -35,7 +35,7 @@ impl LoginOptions {
         }
         settings.resp = if self.resp3 { RespVersion::Three } else { RespVersion::Two };
         let password = match &self.password_file {
-            // A server without SASL refuses a login.
+            // A server without SASL refuses any login, so REDISCLI_AUTH is not sent to it.
             None if settings.dialect == Dialect::Binary => None,
             file => target::read_password(file.as_deref())?,
         };

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-/// The machine in a report.
+/// The description of the machine in a report.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Machine {
     /// The operating system with its version.
     pub system: String,
-    /// Its kind of processor.
+    /// The processor's model name.
     pub processor: String,
     /// The number of processors that this process may use.
     pub processors: usize,
@@ -16,7 +16,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine.
+    /// Describes this machine.
     #[must_use]
     pub fn this() -> Self {
         let uname = rustix::system::uname();
@@ -34,7 +34,7 @@ impl Machine {
     }
 }
 
-/// The first value of a field in a file of `/proc`.
+/// Returns the first value of a field in a file of `/proc`.
 fn field(text: &str, name: &str) -> Option<String> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     let mut found = lines.filter(|(left, _)| left.trim() == name);

@@ -1,9 +1,10 @@
 //! The due times of paced requests.
 //!
-//! Uniform: the due time of request n of the whole run depends only on n, and it belongs to
-//! connection n modulo their number. Poisson: each thread draws its own arrivals; the sum of
-//! independent Poisson processes is one too. In both cases due times are independent of the server:
-//! a stall delays requests, but never reduces their number. This module reads no clock.
+//! Uniform: the due time of request n of the whole run depends only on n, and the request belongs
+//! to connection n modulo the number of connections. Poisson: each thread draws its own arrivals,
+//! because the sum of independent Poisson processes is a Poisson process. In both cases due times
+//! are independent of the server: a stall delays requests, but never reduces their number. This
+//! module reads no clock.
 
 use fastrand::Rng;
 
@@ -30,18 +31,19 @@ pub(crate) struct Curve {
 }
 
 impl Curve {
-    /// `rate` requests per second.
+    /// A constant rate of `rate` requests per second.
     pub(crate) fn even(rate: f64) -> Self {
         Curve { from: rate / 1e9, to: rate / 1e9, ramp_ns: 0.0 }
     }
 
-    /// A linear ramp between two rates per second in `ramp_ns`, then constant.
+    /// A linear ramp between two rates, in requests per second, that takes `ramp_ns`; the rate is
+    /// constant afterwards.
     pub(crate) fn ramp(from: f64, to: f64, ramp_ns: u64) -> Self {
         Curve { from: from / 1e9, to: to / 1e9, ramp_ns: ramp_ns as f64 }
     }
 
-    /// The time after the start at which `requests` are due: the solution of `from * t + (to -
-    /// from) / (2 * ramp) * t * t = requests`, in a form without cancellation.
+    /// Returns the time after the start, in nanoseconds, at which `requests` are due. It solves
+    /// `from * t + (to - from) / (2 * ramp) * t * t = requests` without cancellation of digits.
     fn ns_of(&self, requests: f64) -> f64 {
         if self.ramp_ns == 0.0 {
             return requests / self.to;
@@ -55,7 +57,7 @@ impl Curve {
         2.0 * requests / (self.from + root)
     }
 
-    /// The number of requests due at `ns` after the start.
+    /// Returns the number of requests due within `ns` nanoseconds after the start.
     pub(crate) fn requests_by(&self, ns: f64) -> f64 {
         let ramp = ns.min(self.ramp_ns);
         let slope = if ramp > 0.0 { (self.to - self.from) / (2.0 * self.ramp_ns) } else { 0.0 };
@@ -73,35 +75,35 @@ pub(crate) struct Timetable {
     pub(crate) connections: u64,
     /// Requests of the whole run, if they are limited.
     pub(crate) requests: u64,
-    /// The end of due times.
+    /// The time from which no request is due.
     pub(crate) end_ns: u64,
     /// The seed of Poisson arrivals.
     pub(crate) seed: u64,
 }
 
 impl Timetable {
-    /// When `requests` are due.
+    /// Returns the time at which the run's request number `requests` is due.
     fn due_ns(&self, requests: f64) -> u64 {
         self.start_ns.saturating_add(self.curve.ns_of(requests) as u64)
     }
 }
 
-/// A thread's share of the run's connections: `first`, and every `stride`-th one after it.
+/// A thread's share of the run's connections: `first`, and every `stride`-th connection after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub(crate) first: u64,
     pub(crate) stride: u64,
-    /// The number of connections.
+    /// The number of connections in the share.
     pub(crate) len: u64,
 }
 
 impl Share {
-    /// The run's number of the thread's connection `index`.
+    /// Converts the thread's index of a connection to the run's number of the connection.
     pub(crate) fn number(&self, index: u64) -> u64 {
         self.first + index * self.stride
     }
 
-    /// The number of the run's requests in this share.
+    /// The number of the run's requests that belong to this share.
     fn requests(&self, timetable: &Timetable) -> u64 {
         let (rounds, rest) = (
             timetable.requests / timetable.connections,
@@ -112,7 +114,7 @@ impl Share {
     }
 }
 
-/// Iterates over the timetable of one thread's connections.
+/// Iterates over the due times of one thread's connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer {
     timetable: Timetable,
@@ -121,9 +123,10 @@ pub(crate) struct Pacer {
     left: u64,
     /// Completed rounds over all connections.
     round: u64,
-    /// The thread's next connection.
+    /// The index of the thread's next connection.
     next: u64,
-    /// With Poisson arrivals, the position of the next request among those of the whole run.
+    /// With Poisson arrivals, the position of the thread's next request among all requests of the
+    /// run.
     position: f64,
     random: Rng,
 }
@@ -138,7 +141,8 @@ impl Pacer {
         pacer
     }
 
-    /// Moves on by an exponential gap, whose mean is the thread's share of the rate.
+    /// Advances the position by an exponential gap whose mean matches the thread's share of the
+    /// rate. Does nothing with uniform arrivals.
     fn draw(&mut self) {
         if self.timetable.arrivals == Arrivals::Poisson {
             let mean = self.timetable.connections as f64 / self.share.len as f64;
@@ -146,7 +150,7 @@ impl Pacer {
         }
     }
 
-    /// When the next request is due; `None` after the last one.
+    /// Returns the time at which the next request is due; `None` after the last request.
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
         if self.left == 0 {
             return None;
@@ -192,8 +196,8 @@ mod tests {
         }
     }
 
-    /// The requests that a thread with `len` connections from `first` on, every other one, takes at
-    /// `times`.
+    /// The requests that a thread takes at `times`. The thread has `len` connections: `first`, and
+    /// every second one after it.
     fn walk(first: u64, len: u64, times: &[u64]) -> Vec<Vec<(usize, u64)>> {
         let start_ns = timetable().start_ns;
         let mut pacer = Pacer::new(timetable(), Share { first, stride: 2, len });
@@ -249,13 +253,13 @@ mod tests {
         let requests = 100_000;
         let poisson = Timetable { requests, arrivals: Arrivals::Poisson, ..timetable() };
         let dues = all_due(poisson);
-        // The mean of so many gaps of 250 ns lies within 2 % of that. At the ends the threads do
-        // not overlap, so that only the middle is checked.
+        // The mean of this many gaps of 250 ns lies within 2 % of 250 ns. Near both ends only one
+        // of the threads may have arrivals, so only the middle is checked.
         let middle = &dues[1000..90_000];
         let gaps: Vec<f64> = middle.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         assert!((245.0..255.0).contains(&mean), "{mean}");
-        // A share of 1/e of exponential gaps is longer than their mean; of even ones, none is.
+        // Of exponential gaps, a share of 1/e is longer than the mean; of even gaps, none is.
         let long = gaps.iter().filter(|gap| **gap > 250.0).count() as f64 / gaps.len() as f64;
         assert!((0.35..0.39).contains(&long), "{long}");
         assert_ne!(dues, all_due(Timetable { seed: 2, ..poisson }), "another seed");

@@ -1,8 +1,9 @@
 //! The baseline: a server that answers without executing requests.
 //!
-//! It only finds the ends of requests: two arguments are answered with "no value", any other number
-//! with `+OK`. Its cost is the kernel's share of a server's cost. Like real servers, it has one
-//! epoll loop per worker, with one receive and one send per wake-up of a connection.
+//! It only finds the ends of requests: a request with two arguments is answered with "no value",
+//! any other with `+OK`. The cost of this server is the kernel's share of a real server's cost.
+//! Like real servers, it has one epoll loop per worker, with one receive and one send per wake-up
+//! of a connection.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -18,10 +19,10 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 
-/// Maximum bytes of one receive.
+/// Maximum number of bytes received at once.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// Connections that may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
 /// The command line of `nagi bench-responder`.
@@ -30,7 +31,7 @@ pub struct ResponderOptions {
     /// Port to listen on, on 127.0.0.1; 0 for any that is free.
     #[arg(long, short, default_value_t = 0)]
     pub port: u16,
-    /// Threads.
+    /// Number of threads.
     #[arg(long, default_value_t = 1)]
     pub workers: usize,
 }
@@ -78,7 +79,7 @@ impl Responder {
         Ok(responder)
     }
 
-    /// The address that it listens on.
+    /// The address that the responder listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -99,8 +100,8 @@ impl Responder {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        // The count stays above zero, so that every worker sees it; a failed worker has already
-        // ended.
+        // No worker reads the eventfd, so it stays readable until every worker has seen it. A
+        // worker that failed has already ended.
         let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
         for (thread, _) in self.workers.drain(..) {
             let _ = thread.join();
@@ -118,7 +119,7 @@ fn listen(port: u16) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// One thread: a listener and its connections, by their descriptors.
+/// The state of one thread: a listener, and its connections indexed by file descriptor.
 struct Worker {
     epoll: OwnedFd,
     listener: OwnedFd,
@@ -131,7 +132,7 @@ struct Worker {
 struct Peer {
     socket: OwnedFd,
     counter: Counter,
-    /// Replies that the socket had no room for.
+    /// Replies that did not fit into the socket's send buffer.
     unsent: Vec<u8>,
 }
 
@@ -166,7 +167,7 @@ impl Worker {
 
     fn accept(&mut self) -> io::Result<()> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        // A connection that cannot be accepted is ignored.
+        // An error of `accept` is ignored: the connection is lost, the responder continues.
         while let Ok(socket) = rustix::net::accept_with(&self.listener, flags) {
             sockopt::set_tcp_nodelay(&socket, true)?;
             let events = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
@@ -194,8 +195,9 @@ impl Worker {
 }
 
 impl Peer {
-    /// Answers all received requests, as long as there is room for replies. A short receive shows
-    /// that nothing is left, except after a hang-up, where the end of the stream has to be read.
+    /// Answers all received requests, as long as the socket accepts replies. A short receive shows
+    /// that the socket's buffer is empty, except after a hang-up, where the end of the stream has
+    /// to be read.
     fn answer(
         &mut self,
         scratch: &mut [u8],
@@ -221,7 +223,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Sends pending replies. Returns whether all were sent.
+    /// Sends pending replies. Returns whether all of them were sent.
     fn flush(&mut self) -> Result<bool, Errno> {
         while !self.unsent.is_empty() {
             match rustix::net::send(&self.socket, &self.unsent, SendFlags::NOSIGNAL) {
@@ -241,22 +243,23 @@ fn token(fd: &impl AsRawFd) -> EventData {
 /// The parser state of a connection's input.
 #[derive(Debug, Default)]
 struct Counter {
-    /// The first byte of the line; 0 before it.
+    /// The first byte of the current line; 0 before it has arrived.
     first: u8,
-    /// The second; 0 before it.
+    /// The second byte of the current line; 0 before it has arrived.
     second: u8,
-    /// The last number in the line.
+    /// The last number in the current line.
     number: usize,
     /// Bytes of an argument or value left to skip.
     skip: usize,
-    /// Remaining arguments.
+    /// Number of arguments that are still to arrive.
     arguments: usize,
     /// Whether the request is a read.
     reads: bool,
 }
 
 impl Counter {
-    /// Answers each request that `input` completes. Returns their number.
+    /// Parses `input`, and appends a reply for each request that it completes. Returns the number
+    /// of these requests.
     fn feed(&mut self, mut input: &[u8], replies: &mut Vec<u8>) -> u64 {
         let mut requests = 0;
         while let Some((&byte, rest)) = input.split_first() {
@@ -325,7 +328,8 @@ impl Counter {
 mod tests {
     use super::*;
 
-    /// The replies to `input`, which must not depend on where it is split.
+    /// Returns the number of requests in `input` and the replies, which must not depend on where
+    /// the input is split.
     fn answer(input: &str) -> (u64, String) {
         let whole = {
             let mut replies = Vec::new();

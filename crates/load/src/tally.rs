@@ -1,5 +1,5 @@
-//! The counts of a thread, passed on once a second so that the report needs no lock and the
-//! timeline no second histogram.
+//! The counts of a thread. Each thread sends them once a second, so that the report needs no lock
+//! and the timeline needs no second histogram.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ pub(crate) const LONGEST_NS: u64 = 3_600 * SECOND;
 /// Maximum number of distinct error texts; further ones share one entry.
 const ERROR_TEXTS: usize = 50;
 
-/// Maximum bytes of an error's text.
+/// Maximum length of an error's text in bytes; longer texts are cut.
 const ERROR_BYTES: usize = 200;
 
 /// A histogram of nanoseconds, to three significant digits.
 pub(crate) type Latencies = Histogram<u64>;
 
-/// Counts of one second, or sums of them.
+/// The counts of one second, or the sum of several seconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     /// Answered requests with known latencies.
@@ -30,10 +30,10 @@ pub(crate) struct Tally {
     pub(crate) reconnects: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
-    /// Processor time of the client.
+    /// Processor time used by the client, in nanoseconds.
     pub(crate) cpu_ns: u64,
     pub(crate) latencies: Latencies,
-    /// The client's own delay in sending paced requests.
+    /// The delays between the due times of paced requests and their sending.
     pub(crate) delays: Latencies,
     pub(crate) errors: Errors,
 }
@@ -63,21 +63,21 @@ impl Tally {
         self.sent_bytes += other.sent_bytes;
         self.received_bytes += other.received_bytes;
         self.cpu_ns += other.cpu_ns;
-        // Histograms of equal bounds always add up.
+        // `add` fails only if the bounds of the histograms differ.
         let _ = self.latencies.add(&other.latencies);
         let _ = self.delays.add(&other.delays);
         self.errors.add(&other.errors);
     }
 }
 
-/// Failures by their text.
+/// The number of failures by error text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Errors {
     by_text: BTreeMap<String, u64>,
 }
 
 impl Errors {
-    /// Counts `times` failures named `text`.
+    /// Counts `times` failures with the error text `text`.
     pub(crate) fn count(&mut self, text: &str, times: u64) {
         let text = text.get(..text.floor_char_boundary(ERROR_BYTES)).unwrap_or(text);
         if let Some(seen) = self.by_text.get_mut(text) {

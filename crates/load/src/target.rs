@@ -11,7 +11,7 @@ use nagi_client::{Address, Protocol};
 pub struct Target {
     /// The URL with `***` in place of its password.
     pub name: String,
-    /// The address that it listens on.
+    /// The address that the server listens on.
     pub address: Address,
     /// Its protocol.
     pub protocol: Protocol,
@@ -19,13 +19,15 @@ pub struct Target {
     pub password: Option<Password>,
 }
 
-/// The user of memcached's protocol if none is given: nagi's, whose password is `requirepass`.
+/// The user in memcached's protocol if none is given: nagi's default user, whose password is
+/// `requirepass`.
 pub(crate) const MEMCACHED_USER: &str = "default";
 
 /// A login: an optional user, and a password.
 #[derive(Clone)]
 pub struct Password {
-    /// The user; `None` for the server's default one, in memcached's protocol `default`.
+    /// The user. `None` means the server's default user, which memcached's protocol names
+    /// `default`.
     pub user: Option<String>,
     /// The password.
     pub secret: String,
@@ -37,20 +39,20 @@ impl fmt::Debug for Password {
     }
 }
 
-/// A server with the parts of a URL that a [`Target`] lacks: a database, or HTTP.
+/// A parsed URL. Unlike a [`Target`], it can name a database or use HTTP.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// The URL with `***` in place of its password.
     pub name: String,
-    /// Its host, or the path of its socket.
+    /// The host, or the path of a Unix socket.
     pub host: String,
-    /// Its port; 0 with a socket.
+    /// The port; 0 for a Unix socket.
     pub port: u16,
-    /// The address that it listens on.
+    /// The address that the server listens on.
     pub address: Address,
     /// The kind of URL.
     pub scheme: Scheme,
-    /// The number after the port; 0 if there is none.
+    /// The database, given after the port; 0 if none is given.
     pub database: u32,
     /// The login, if the URL gives one.
     pub password: Option<Password>,
@@ -142,7 +144,7 @@ impl Site {
 
 impl Target {
     /// Parses `redis://[[user]:password@]host[:port]`, the same with `memcached://`, or
-    /// `unix:PATH`; `password` is that of servers whose URL has none.
+    /// `unix:PATH`. `password` is used if the URL contains none.
     ///
     /// # Errors
     /// The fault of the URL, without its password.
@@ -171,13 +173,13 @@ impl Target {
     }
 }
 
-/// The URL of a server given without a scheme, as a path or a host: memcached's default port means
-/// memcached, all else means RESP.
+/// Returns the URL for a server that is given without a scheme, as a path or a host. Port 11211,
+/// memcached's default, means memcached; any other port means RESP.
 fn with_scheme(text: &str) -> Option<String> {
     if text.starts_with('/') {
         return Some(format!("unix:{text}"));
     }
-    // A text with other characters is either a URL or ambiguous without one.
+    // Text with any other character is either a URL already, or ambiguous without a scheme.
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:[]".contains(letter);
     if text.is_empty() || text.starts_with("unix:") || !text.chars().all(is_plain) {
         return None;
@@ -193,8 +195,9 @@ fn with_scheme(text: &str) -> Option<String> {
 /// The environment variable that passes URLs with passwords to the restarted program.
 const HIDDEN: &str = "NAGI_URLS";
 
-/// Restarts this program with `***` for the passwords of URLs in its arguments, since all users of
-/// a machine can read the arguments of all processes. Does nothing if there are none.
+/// Restarts this program with `***` in place of the passwords in its arguments, because all users
+/// of a machine can read the arguments of all processes. Does nothing if no argument contains a
+/// password.
 ///
 /// # Errors
 /// The program cannot be restarted.
@@ -221,15 +224,15 @@ pub fn hide_passwords() -> std::io::Result<()> {
     Err(command.args(shown).env(HIDDEN, hidden.join("\n")).exec())
 }
 
-/// The original URL, if [`hide_passwords`] has masked it.
+/// Returns the original URL if [`hide_passwords`] has masked the password in `url`.
 fn revealed(url: &str) -> String {
     let hidden = std::env::var(HIDDEN).unwrap_or_default();
     let found = hidden.lines().find(|hidden| masked(hidden) == url);
     found.unwrap_or(url).to_owned()
 }
 
-/// The password of servers whose URL has none: a file's first line, or the environment's
-/// `REDISCLI_AUTH`.
+/// Returns the password for servers whose URL has none: the first line of `file`, or the
+/// environment variable `REDISCLI_AUTH`.
 ///
 /// # Errors
 /// The file cannot be read, or its first line is empty.
@@ -252,7 +255,7 @@ impl Password {
     /// Appends the request that logs in.
     ///
     /// # Errors
-    /// memcached's protocol cannot express it: its words are separated by blanks.
+    /// The login contains blanks, which memcached's protocol uses as separators.
     pub(crate) fn encode(&self, protocol: Protocol, out: &mut Vec<u8>) -> Result<(), String> {
         let (dialect, usual) = match protocol {
             Protocol::Resp => (Dialect::Resp, None),
@@ -271,7 +274,7 @@ impl Password {
     }
 }
 
-/// The URL with its password masked.
+/// Returns the URL with its password replaced by `***`.
 #[must_use]
 pub fn masked(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
@@ -308,7 +311,7 @@ fn host_and_port(place: &str, usual: u16) -> Result<(&str, u16), String> {
     Ok((host, port))
 }
 
-/// Text with each `%XX` replaced by its byte.
+/// Replaces each `%XX` by the byte that it encodes.
 fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -2,12 +2,12 @@
 
 use num_format::{Locale, ToFormattedString as _};
 
-/// 1234567 as `1,234,567`.
+/// Formats 1234567 as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     number.to_formatted_string(&Locale::en)
 }
 
-/// Nanoseconds as microseconds, to four digits or so: `85.31`, `853.1`, `8,531`.
+/// Formats nanoseconds as microseconds with about four digits: `85.31`, `853.1`, `8,531`.
 pub(crate) fn microseconds(ns: u64) -> String {
     let us = ns as f64 / 1000.0;
     match us {
@@ -17,7 +17,7 @@ pub(crate) fn microseconds(ns: u64) -> String {
     }
 }
 
-/// Bytes per second in a suitable unit.
+/// Formats bytes per second in a suitable unit.
 pub(crate) fn bytes_per_second(bytes: f64) -> String {
     match bytes {
         ..1e6 => format!("{:.1} kB/s", bytes / 1e3),
@@ -26,7 +26,7 @@ pub(crate) fn bytes_per_second(bytes: f64) -> String {
     }
 }
 
-/// Escapes text for HTML, also within quotes.
+/// Escapes text for HTML, including attribute values in quotes.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -43,8 +43,7 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// Text for a terminal: control characters are replaced, so that it cannot contain escape
-/// sequences.
+/// Replaces control characters, so that text printed on a terminal cannot contain escape sequences.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let replaced = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };

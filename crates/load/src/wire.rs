@@ -1,7 +1,8 @@
 //! A blocking connection, for disturbances and other tools.
 //!
-//! Unlike [`nagi_client::Client`], it does not keep long replies in memory (KEYS of millions,
-//! values of 500 MB), also speaks memcached's text protocol, and ends soon after Ctrl-C.
+//! Unlike [`nagi_client::Client`], this connection does not keep long replies in memory (KEYS of
+//! millions of keys, values of 500 MB), also speaks memcached's text protocol, and ends soon after
+//! Ctrl-C.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -18,10 +19,10 @@ use crate::target::{Password, Target};
 /// How long an answer may take: some disturbances stop a server for many seconds.
 const ANSWER_TIMEOUT_NS: u64 = 300 * SECOND;
 
-/// Strings up to this many bytes are kept; of longer ones, only the length is.
+/// Strings up to this length in bytes are kept; of longer strings, only the length is kept.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// Elements of an array that are kept.
+/// Number of elements of an array that are kept.
 const KEPT_ELEMENTS: usize = 256;
 
 /// Maximum nesting of arrays.
@@ -30,16 +31,16 @@ const DEPTH: usize = 8;
 /// Maximum length of a line.
 const LINE_BYTES: usize = 1 << 16;
 
-/// An answer, or the needed parts of it.
+/// An answer. Long strings and arrays are only kept in part.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// `+`, or a line of memcached's.
+    /// A line that begins with `+`, or a line of memcached's protocol.
     Line(String),
     /// `-`
     Error(String),
     /// `:`
     Integer(i64),
-    /// A string, empty if it was too long to be kept, and its length.
+    /// A string and its length in bytes; the string is empty if it was too long to keep.
     Text(Vec<u8>, u64),
     /// `$-1` or `*-1`.
     Null,
@@ -59,7 +60,7 @@ impl Answer {
     }
 
     /// # Errors
-    /// It is an error; `what` is prepended to it.
+    /// The answer is an error; `what` is prepended to its text.
     pub fn or_error(self, what: &str) -> Result<Self, String> {
         match self {
             Answer::Error(text) => Err(format!("{what}: {text}")),
@@ -68,17 +69,17 @@ impl Answer {
     }
 }
 
-/// Whether a server has answered that it requires a login.
+/// Whether an answer says that the server requires a login.
 #[must_use]
 pub fn is_login_required(answer: &str) -> bool {
     answer.starts_with("NOAUTH") || answer.starts_with("CLIENT_ERROR unauthenticated")
 }
 
-/// A connection.
+/// A blocking connection.
 #[derive(Debug)]
 pub struct Wire {
     name: String,
-    /// The protocol.
+    /// The protocol of the server.
     pub protocol: Protocol,
     socket: OwnedFd,
     input: Vec<u8>,
@@ -97,7 +98,8 @@ impl Wire {
         Wire::open_within(target, interrupt, ANSWER_TIMEOUT_NS)
     }
 
-    /// The same with a limit in nanoseconds for each answer, including the one to the password.
+    /// Like [`Wire::open`], with a limit in nanoseconds for each answer, including the answer to
+    /// the login.
     ///
     /// # Errors
     /// As for [`Wire::open`], or there is no answer in time.
@@ -110,7 +112,7 @@ impl Wire {
         Wire::over(socket, target, interrupt, answer_timeout_ns)
     }
 
-    /// The same over an open connection.
+    /// Takes over a connected socket, and sends the password if there is one.
     ///
     /// # Errors
     /// The server refuses the password, or there is no answer in time.
@@ -141,7 +143,7 @@ impl Wire {
     }
 
     fn log_in(&mut self, password: &Password) -> Result<(), String> {
-        // memcached's login is a `set`, which a server that requires none would store.
+        // memcached's login is a `set`: a server that requires no login would store it as an item.
         if self.protocol == Protocol::Memcached
             && !is_login_required(&self.lines("version")?.concat())
         {
@@ -166,18 +168,19 @@ impl Wire {
         self.is_logged_in
     }
 
-    /// The socket, once every answer has been read.
+    /// Returns the socket. Every answer must have been read.
     #[must_use]
     pub fn into_socket(self) -> OwnedFd {
         self.socket
     }
 
-    /// Sets how long an answer may take from now on.
+    /// Sets the limit for each further answer, in nanoseconds.
     pub fn set_answer_timeout(&mut self, nanoseconds: u64) {
         self.answer_timeout_ns = nanoseconds;
     }
 
-    /// Sends a command of RESP and waits for its answer; errors are answers.
+    /// Sends a RESP command and waits for its answer. An error reply is returned as
+    /// `Answer::Error`.
     ///
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
@@ -188,18 +191,19 @@ impl Wire {
         self.answer()
     }
 
-    /// The same for words in one text; error replies are returned as errors.
+    /// Sends a RESP command whose words are separated by blanks. An error reply is returned as
+    /// `Err`.
     ///
     /// # Errors
-    /// As for [`Wire::command`], or the server's own.
+    /// As for [`Wire::command`], or the server's error reply.
     pub fn run(&mut self, command: &str) -> Result<Answer, String> {
         let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         let answer = self.command(&words)?;
         answer.or_error(words.first().map_or("", |_| command.split(' ').next().unwrap_or("")))
     }
 
-    /// Sends a line of memcached's protocol, and returns the lines of the answer up to the final
-    /// one.
+    /// Sends a line of memcached's protocol. Returns the lines of the answer, including the final
+    /// line.
     ///
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
@@ -216,7 +220,7 @@ impl Wire {
         }
     }
 
-    /// Sends bytes.
+    /// Sends `bytes`, which may be part of a request.
     ///
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
@@ -233,7 +237,7 @@ impl Wire {
         Ok(())
     }
 
-    /// The next answer to RESP.
+    /// Receives the next answer in RESP.
     ///
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
@@ -276,7 +280,8 @@ impl Wire {
         })
     }
 
-    /// A string of `len` bytes and the line break after it; empty if it is too long to keep.
+    /// Receives a string of `len` bytes and the line break after it. Returns an empty string if it
+    /// is too long to keep.
     ///
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
@@ -286,7 +291,7 @@ impl Wire {
         Ok(kept)
     }
 
-    /// `len` bytes; empty if they are too many to keep.
+    /// Receives `len` bytes. Returns an empty vector if they are too many to keep.
     ///
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
@@ -309,8 +314,8 @@ impl Wire {
         Ok(kept)
     }
 
-    /// The next line, without its end, which is only a line feed in the output of memcached's
-    /// `watch`.
+    /// Receives the next line, and removes its end: CR LF, or only LF as in the output of
+    /// memcached's `watch`.
     ///
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.

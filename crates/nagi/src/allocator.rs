@@ -1,6 +1,6 @@
 //! The allocator of the process. mimalloc returns freed memory to the kernel in whichever thread
-//! next needs a page; a worker may hold a latch then, and unmapping takes milliseconds. So a thread
-//! of its own returns it.
+//! next needs a page; a worker may hold a latch then, and unmapping takes milliseconds. Therefore a
+//! separate thread returns it.
 
 use libmimalloc_sys::{mi_collect, mi_option_set, mi_option_t};
 use mimalloc::MiMalloc;
@@ -9,15 +9,15 @@ use std::ffi::c_long;
 use std::time::Duration;
 use std::{io, thread};
 
-/// Without locks between workers, and without the checks of its `secure` feature, which cost a
-/// tenth of every allocation.
+/// mimalloc has no locks between workers. It is built without its `secure` feature, whose checks
+/// cost a tenth of every allocation.
 #[global_allocator]
 static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 
 /// How often freed memory is returned; also mimalloc's own default.
 const PERIOD: Duration = Duration::from_secs(1);
 /// How long mimalloc waits before it returns memory itself, in milliseconds: much longer than the
-/// period, so that other threads do not.
+/// period, so that other threads never do.
 const PURGE_DELAY_MS: c_long = 3_600_000;
 /// `mi_option_purge_delay` of version 3 (`mimalloc.h`), for which the bindings have no name.
 const PURGE_DELAY: mi_option_t = 15;

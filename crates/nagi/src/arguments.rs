@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-/// What a command line asks for.
+/// The parsed command line of a server.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arguments {
     /// The file to read; `-` stands for the standard input.
@@ -15,24 +15,24 @@ pub(crate) struct Arguments {
     pub(crate) stdin: bool,
     /// The options of the command line, in their order.
     pub(crate) options: Vec<Directive>,
-    /// Where to write the addresses that it listens on.
+    /// The file to write the server's addresses to.
     pub(crate) ports_file: Option<PathBuf>,
-    /// Whether options that promise what is not there are left out.
+    /// Whether unsupported options are ignored instead of refused.
     pub(crate) ignore_unsupported: bool,
-    /// What to print instead of serving.
+    /// The text to print instead of serving.
     pub(crate) print: Option<Print>,
 }
 
-/// What is printed instead of serving.
+/// A text that is printed instead of serving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Print {
     Help,
     Version,
 }
 
-/// Reads the words after the program's name and `serve`. After an option's name the next word is
-/// its value even if it begins with `--`, as with redis-server; further ones go on to the next
-/// option. An option and its values may also be one word: `"--port 7000"`.
+/// Parses the words after the program's name and `serve`. After an option's name the next word is
+/// its value even if it begins with `--`, as with redis-server, except for `save`; further values
+/// end at the next option. An option and its values may also be one word: `"--port 7000"`.
 pub(crate) fn parse(words: &[String]) -> Result<Arguments, String> {
     let mut arguments = Arguments::default();
     let mut rest = words;
@@ -58,17 +58,17 @@ pub(crate) fn parse(words: &[String]) -> Result<Arguments, String> {
     Ok(arguments)
 }
 
-/// Whether a command line's first word is not a file.
+/// Whether the first word of a command line is an option, not a file.
 fn is_option(word: &str) -> bool {
     word.starts_with("--") || matches!(word, "-h" | "-v" | "-V")
 }
 
-/// Whether an option is complete without a word after it.
+/// Whether an option takes no value.
 fn takes_nothing(name: &str) -> bool {
     matches!(name, "help" | "version" | "ignore-unsupported")
 }
 
-/// The option that a word names, and the values that it holds as well.
+/// The name of the option in a word, and the values in the same word.
 fn option(word: &str) -> Result<(String, Vec<Vec<u8>>), String> {
     match word {
         "-h" => return Ok(("help".to_owned(), Vec::new())),

@@ -18,7 +18,7 @@ use nagi_load::text::plain;
 
 use crate::screen::{complain, print};
 
-/// Keys that configurations are compared by if none are given.
+/// The number of keys by which configurations are compared if no keys are given.
 const COMPARED_KEYS: usize = 100_000;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -61,10 +61,10 @@ pub(crate) struct Options {
     action: Action,
 }
 
-/// Whose way of spreading keys is meant.
+/// The key distributions that `--like` selects.
 #[derive(Clone, Debug)]
 enum Like {
-    /// That of each library, without settings.
+    /// The distribution of each library, without settings.
     All,
     One(Configuration),
 }
@@ -120,7 +120,7 @@ enum Action {
     },
 }
 
-/// Does what the options ask for.
+/// Runs `nagi client`.
 ///
 /// # Errors
 /// A server failed or refused, or the output cannot be written.
@@ -135,7 +135,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             ring(options, keys, keys_from.as_ref(), compare.as_deref(), &mut out)
         }
     };
-    // What was found is printed even if a server failed after it.
+    // Prints the results so far even if a server failed after them.
     print(&out)?;
     Ok(if complete? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -155,8 +155,8 @@ fn cache(options: &Options) -> Result<Cache> {
     Ok(Cache::new(ring.ring(options.servers.clone()), settings))
 }
 
-/// Prints a failure; what it is of has failed. Neither a key nor a server's words reach the
-/// terminal as they are: both may hold what moves its cursor.
+/// Prints a failure, and returns `false`. Keys and messages of servers are escaped, since they may
+/// contain control sequences for the terminal.
 fn report(key: &str, failure: &Failure) -> bool {
     let hint = match failure.reason {
         Reason::Protocol(_) => " (does it speak another protocol? see --protocol)",
@@ -272,7 +272,7 @@ fn ring(
     }
     let rings: Vec<(Option<&str>, Ring)> = match &options.like {
         Some(Like::One(one)) => vec![(None, one.ring(options.servers.clone()))],
-        // A cluster says itself which server has which slot.
+        // A Redis cluster is asked which server has which slot, which needs a connection.
         None | Some(Like::All) => Library::ALL
             .into_iter()
             .filter(|library| *library != Library::RedisCluster)

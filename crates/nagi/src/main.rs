@@ -1,4 +1,4 @@
-//! The nagi command: arguments, and nothing else.
+//! The nagi program: only its command line; the libraries do the work.
 
 mod allocator;
 mod arguments;
@@ -63,7 +63,7 @@ fn commands() -> clap::Command {
     Arguments::command().subcommand(serve).subcommand(memcached::command().display_order(1))
 }
 
-/// The same as shells complete them: options of `serve` need no command before them.
+/// Every command, for shell completions: options of `serve` need no command before them.
 fn completed() -> clap::Command {
     let serve = serve::command();
     let options = serve.get_arguments().filter(|argument| argument.get_long().is_some());
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Does what the words ask for, of which the first is the name that the program was started by.
+/// Runs a command line, whose first word is the name by which the program was started.
 fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let (program, rest) =
         words.split_first().map_or(("nagi", &[][..]), |(name, rest)| (name, rest));
@@ -140,7 +140,7 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How a measurement ends, whose exit status says more than that it failed.
+/// The exit status of a measurement, which tells why it failed.
 fn measured(result: Result<(), bench::Error>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -164,7 +164,7 @@ fn documented() -> clap::Command {
     all
 }
 
-/// The manual page of a command, also by the page's name, or of nagi where none is named.
+/// The manual page of a command, by the command's or the page's name; without a name, that of nagi.
 fn manual(name: Option<&str>) -> Result<String, Box<dyn std::error::Error>> {
     let all = documented();
     let command = match name.map(|name| name.strip_prefix("nagi-").unwrap_or(name)) {
@@ -178,7 +178,7 @@ fn manual(name: Option<&str>) -> Result<String, Box<dyn std::error::Error>> {
 
 fn page(command: &clap::Command) -> clap_mangen::Man {
     let version = env!("CARGO_PKG_VERSION");
-    // What clap says of it compares the two kinds of help, of which a page is neither.
+    // clap's text for `--help` compares it with `-h`, which does not apply to a manual page.
     let command = command.clone().version(version).mut_args(|argument| {
         let is_own =
             argument.get_long_help().is_some_and(|it| it.to_string().contains("summary with"));
@@ -195,7 +195,7 @@ fn write_pages(command: &clap::Command, folder: &Path) -> std::io::Result<()> {
     page(command).generate_to(folder).map(drop)
 }
 
-/// The command of a name such as `bench` or, below another one, `client-get`.
+/// Finds a command by a name such as `bench` or, for a subcommand, `client-get`.
 fn find<'a>(command: &'a clap::Command, name: &str) -> Option<&'a clap::Command> {
     command.get_subcommands().find_map(|below| match name.strip_prefix(below.get_name())? {
         "" => Some(below),

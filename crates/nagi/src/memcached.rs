@@ -1,4 +1,4 @@
-//! memcached's command line: a literal row for each of its flags, which become settings.
+//! memcached's command line, whose flags become settings: a table with a row for each flag.
 
 use crate::arguments::{Arguments, Print};
 use clap::{Arg, ArgAction, Command};
@@ -8,7 +8,7 @@ use nagi_server::config::{Directive, Source, nearest};
 struct Flag {
     letter: char,
     name: &'static str,
-    /// How its value is called, if it takes one.
+    /// The name of the flag's value in the help, if the flag takes one.
     value: Option<&'static str>,
     means: Means,
     summary: &'static str,
@@ -16,21 +16,21 @@ struct Flag {
 
 /// What a flag does.
 enum Means {
-    /// Its value goes to a setting, perhaps written otherwise.
+    /// Sets a setting to the flag's value, which the function converts.
     Setting(&'static str, fn(&str) -> String),
-    /// It gives settings values of their own.
+    /// Sets settings to fixed values.
     Settings(&'static [(&'static str, &'static str)]),
-    /// What it takes care of.
+    /// Handled by a function.
     Special(fn(&mut Flags, &str) -> Result<(), String>),
-    /// It has no effect, for the reason in its summary.
+    /// Has no effect, for the reason in the summary.
     Nothing,
-    /// It would promise what is not there: the reason.
+    /// Not supported and refused, for this reason.
     Refused(&'static str),
 }
 
 use Means::{Nothing, Refused, Setting, Settings, Special};
 
-/// What memcached does without a flag, where nagi does otherwise.
+/// memcached's defaults, where they differ from nagi's.
 const DEFAULTS: [(&str, &str); 9] = [
     ("port", "0"),
     ("memcached-port", "11211"),
@@ -53,7 +53,7 @@ const fn flag(
     Flag { letter, name, value, means, summary }
 }
 
-/// In the order in which memcached 1.6.45 lists them.
+/// All flags, in the order in which memcached 1.6.45 lists them.
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
     flag('p', "port", Some("num"), Setting("memcached-port", same), "TCP port to listen on"),
@@ -112,7 +112,7 @@ static FLAGS: &[Flag] = &[
     flag('N', "napi-ids", Some("num"), Nothing, "no effect"),
 ];
 
-/// Settings that messages name and that a [`Special`] flag changes.
+/// Settings that messages name, and the [`Special`] flags that change them.
 const SPECIAL: [(&str, char); 5] = [
     ("bind", 'l'),
     ("dbfilename", 'e'),
@@ -121,7 +121,8 @@ const SPECIAL: [(&str, char); 5] = [
     ("memcached-unixsocket", 's'),
 ];
 
-/// Extended options that tune what works otherwise here, with or without a value.
+/// Extended options, with or without a value, that tune what nagi does differently. They have no
+/// effect.
 const SWITCHES: [&str; 19] = [
     "drop_privileges",
     "inline_ascii_resp",
@@ -144,7 +145,8 @@ const SWITCHES: [&str; 19] = [
     "track_sizes",
 ];
 
-/// Extended options that need a value. All but `idle_timeout` tune what works otherwise here.
+/// Extended options that need a value. All but `idle_timeout` tune what nagi does differently, and
+/// have no effect.
 const VALUED: [&str; 20] = [
     "hash_algorithm",
     "hashpower",
@@ -168,12 +170,12 @@ const VALUED: [&str; 20] = [
     "worker_logbuf_size",
 ];
 
-/// What a command line of memcached comes to.
+/// The parsed command line of memcached.
 #[derive(Debug, Default)]
 pub(crate) struct Flags {
-    /// As `nagi serve` would have it.
+    /// The equivalent arguments of `nagi serve`.
     pub(crate) arguments: Arguments,
-    /// The user to serve as, if it is started by root.
+    /// The user to run as, if the server is started by root.
     pub(crate) user: Option<String>,
     /// Flags that have no effect.
     pub(crate) without_effect: Vec<String>,
@@ -184,11 +186,11 @@ pub(crate) struct Flags {
     sasl: bool,
     /// The longest value that `-I` allows, in bytes.
     item_bytes: Option<u64>,
-    /// What `-m` says, in megabytes.
+    /// The value of `-m`, in megabytes.
     megabytes: Option<u64>,
 }
 
-/// Reads the words after the program's name.
+/// Parses the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<Flags, String> {
     let mut flags = Flags::default();
     for (name, value) in DEFAULTS {
@@ -259,12 +261,12 @@ impl Flags {
         Ok(())
     }
 
-    /// Refuses items of which memory would have room for one.
+    /// Refuses an item limit above half of the memory.
     fn check_item_bytes(&self) -> Result<(), String> {
-        /// What memory is without `-m`.
+        /// The memory without `-m`.
         const MEGABYTES: u64 = 64;
         let bytes = self.megabytes.unwrap_or(MEGABYTES).saturating_mul(1 << 20);
-        // No memory is no limit.
+        // 0 means no limit.
         match self.item_bytes {
             Some(item) if bytes > 0 && item > bytes / 2 => {
                 Err("-I: an item may take at most half of the memory (-m)".to_owned())
@@ -304,7 +306,7 @@ fn memory(flags: &mut Flags, megabytes: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Units are powers of 2 in memcached, without a `b`.
+/// Handles `-I`. memcached's units are powers of 2, without a `b`.
 fn item_size(flags: &mut Flags, value: &str) -> Result<(), String> {
     let digits = value.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
     let unit_bytes = match value.get(digits.len()..).unwrap_or_default() {
@@ -332,9 +334,9 @@ fn threads(flags: &mut Flags, count: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Saves to the file at the end, where a memcached that is started with it again finds its memory.
+/// Handles `-e`. The data is saved to the file at the end, and loaded from it at the next start.
 fn memory_file(flags: &mut Flags, path: &str) -> Result<(), String> {
-    /// In a year without an end it is saved as well.
+    /// The save at the end requires a save point. This one is due only after a year.
     const POINTS: &str = "31536000 1";
     let path = std::path::absolute(path).map_err(|error| error.to_string())?;
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
@@ -351,7 +353,7 @@ fn udp(_: &mut Flags, port: &str) -> Result<(), String> {
     if port == "0" { Ok(()) } else { Err("UDP is not supported".to_owned()) }
 }
 
-/// The file of users is read as that of `-Y`.
+/// Handles `-S`. The file of users is read like that of `-Y`.
 fn sasl(flags: &mut Flags, _: &str) -> Result<(), String> {
     flags.sasl = true;
     if let Some(path) = std::env::var_os("MEMCACHED_SASL_PWDB") {
@@ -448,7 +450,8 @@ fn extended(flags: &mut Flags, list: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The command with all its flags, for its manual page and shells: [`parse`] reads them.
+/// The command with all its flags, for its manual page and shell completions; [`parse`] parses the
+/// flags.
 pub(crate) fn command() -> Command {
     let flag = |row: &Flag| {
         let flag = Arg::new(row.name).short(row.letter).long(row.name).help(row.summary);
@@ -464,7 +467,7 @@ pub(crate) fn command() -> Command {
         .args(FLAGS.iter().map(flag))
 }
 
-/// What `-h` prints.
+/// The output of `-h`.
 pub(crate) fn usage() -> String {
     let mut text = format!("nagi {}, started as memcached\n\n", env!("CARGO_PKG_VERSION"));
     for row in FLAGS {

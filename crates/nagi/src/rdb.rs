@@ -65,7 +65,7 @@ fn depth(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|depth| *depth > 0).ok_or("must be 1 or more".to_owned())
 }
 
-/// Checks a file. Returns whether it is whole becomes the exit status.
+/// Checks a file. The exit status tells whether it is intact.
 pub(crate) fn check(options: &Check) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let (file, mut progress) = open(&options.file)?;
     let checking = inspect::check(file, unix_ms(), &mut |bytes, keys| progress.show(bytes, keys));
@@ -74,7 +74,7 @@ pub(crate) fn check(options: &Check) -> Result<ExitCode, Box<dyn std::error::Err
     Ok(if checking.fault.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The same with the words of redis-check-rdb.
+/// Checks a file with a command line of redis-check-rdb.
 pub(crate) fn redis_check_rdb(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
     match words {
         [option] if matches!(option.as_str(), "-v" | "--version") => {
@@ -86,7 +86,7 @@ pub(crate) fn redis_check_rdb(words: &[String]) -> Result<ExitCode, Box<dyn std:
     }
 }
 
-/// Shows what is in a file.
+/// Prints statistics of a file's contents.
 pub(crate) fn stats(options: &Stats) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let (file, mut progress) = open(&options.file)?;
     let grouping = Grouping {
@@ -142,7 +142,7 @@ impl Progress {
         self.shown = Instant::now();
         self.is_there = true;
         let line = line(bytes, self.total_bytes, keys, self.began.elapsed());
-        // It is not reported if that fails.
+        // A failure to write the progress is ignored.
         let _ = write!(io::stderr(), "\r{line}\x1b[K");
     }
 

@@ -1,12 +1,12 @@
-//! What is written to standard output and standard error, above all the start screen: where to
-//! connect, the main settings, and how to stop the server.
+//! Output to standard output and standard error, mainly the start screen: where to connect, the
+//! main settings, and how to stop the server.
 
 use clap::error::ErrorKind;
 use nagi_server::{Protocol, Running};
 use std::io::{self, IsTerminal, Write as _, stdout};
 
-/// The result of writing to standard output. A reader that closes it early, as `head` does, is no
-/// error.
+/// The result of writing to standard output. It is no error if the reader closes it early, as
+/// `head` does.
 pub(crate) fn unless_unread(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -17,12 +17,12 @@ pub(crate) fn unless_unread(written: io::Result<()>) -> io::Result<()> {
 /// Writes a text to standard output.
 ///
 /// # Errors
-/// It cannot be written, as on a disk that is full.
+/// The output cannot be written, for example because the disk is full.
 pub(crate) fn print(text: &[u8]) -> io::Result<()> {
     unless_unread(stdout().lock().write_all(text).and_then(|()| stdout().flush()))
 }
 
-/// Writes a line to standard error. If that fails, only the exit status tells.
+/// Writes a line to standard error. If that fails, only the exit status reports the error.
 pub(crate) fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "nagi: {what}");
 }
@@ -72,7 +72,7 @@ fn text(server: &Running, styled: bool) -> String {
     text
 }
 
-/// How much memory may be used, and what happens then.
+/// The memory limit and the eviction policy.
 fn memory(server: &Running) -> String {
     let (bytes, policy) = server.memory_limit();
     let limit = match bytes {

@@ -16,20 +16,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, io};
 
-/// Whose place the server takes, which decides where it talks.
+/// The server whose place the program takes, which decides where it logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Started by its own name: it greets, and logs to the standard error stream.
+    /// Started as nagi: shows the start screen, and logs to the standard error stream.
     Nagi,
-    /// Started by the name redis-server: it logs to the standard output stream, as that does.
+    /// Started as redis-server: logs to the standard output stream, as redis-server does.
     RedisServer,
-    /// Started by the name memcached: it logs to the standard error stream.
+    /// Started as memcached: logs to the standard error stream.
     Memcached,
 }
 
 impl Role {
-    /// What `--version` prints. Programs read the version of the server whose place is taken from
-    /// the beginning.
+    /// The output of `--version`. Programs parse its beginning for the version of the server whose
+    /// place is taken.
     fn version(self) -> String {
         const OWN: &str = concat!("nagi ", env!("CARGO_PKG_VERSION"));
         match self {
@@ -43,7 +43,7 @@ impl Role {
     }
 }
 
-/// The command with all its options, for its help, its manual page and shells.
+/// The command with all its options, for its help, its manual page and shell completions.
 pub(crate) fn command() -> Command {
     let option = |setting: &'static Setting| {
         let default = if setting.default.is_empty() { "none" } else { setting.default };
@@ -55,7 +55,7 @@ pub(crate) fn command() -> Command {
             .help(format!("{}{} [default: {default}]", setting.summary, choice(&setting.kind)));
         match words(&setting.kind) {
             [] => option,
-            // For shells: the help names them already.
+            // For shell completions: the help already names the values.
             words => option.value_parser(words.to_vec()).hide_possible_values(true),
         }
     };
@@ -82,7 +82,7 @@ pub(crate) fn command() -> Command {
         .arg(flag("ignore-unsupported", "Ignore unsupported options, such as appendonly yes"))
 }
 
-/// The words that an option takes, where they are few.
+/// The possible values of an option, if they are a few words.
 fn words(kind: &Kind) -> &[&'static str] {
     match kind {
         Kind::Choice(words) => words,
@@ -91,7 +91,7 @@ fn words(kind: &Kind) -> &[&'static str] {
     }
 }
 
-/// The same for its help.
+/// The possible values of an option, as its help shows them.
 fn choice(kind: &Kind) -> String {
     match (kind, words(kind)) {
         (_, []) => String::new(),
@@ -100,7 +100,7 @@ fn choice(kind: &Kind) -> String {
     }
 }
 
-/// Serves as redis-server's words say, until a signal or SHUTDOWN.
+/// Serves with a command line of redis-server, until a signal or SHUTDOWN.
 pub(crate) fn run(words: &[String], role: Role) -> Result<ExitCode, Box<dyn Error>> {
     let arguments = arguments::parse(words)?;
     match arguments.print {
@@ -113,7 +113,7 @@ pub(crate) fn run(words: &[String], role: Role) -> Result<ExitCode, Box<dyn Erro
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves as memcached's flags say, until a signal or SHUTDOWN.
+/// Serves with a command line of memcached, until a signal or SHUTDOWN.
 pub(crate) fn run_memcached(words: &[String]) -> Result<ExitCode, Box<dyn Error>> {
     let flags = memcached::parse(words)?;
     match flags.arguments.print {
@@ -143,7 +143,7 @@ fn start_as(
         return Ok(daemon::start_in_background(&started_in, &input)?);
     }
     if in_background {
-        // It fails only in a process that has left already.
+        // This fails only if the process already leads a process group.
         let _ = daemon::leave_terminal();
     }
     let target = match (&*config.logfile.get(), role) {
@@ -171,7 +171,7 @@ fn start_as(
         Ok(false) => {}
         Err(error) => {
             server.stop();
-            // Nothing is saved: what is there is a part of what the file has.
+            // Nothing is saved: the store has only a part of the file's data.
             let _ = server.join();
             remove_files([&pidfile]);
             return Err(error.into());
@@ -218,16 +218,16 @@ fn announce(
     Ok(())
 }
 
-/// The settings that it is started with, what there is to say about them, and what was read from
-/// the standard input.
+/// Returns the settings to start with, the report about them, and the text read from the standard
+/// input.
 fn configure(
     arguments: &Arguments,
     role: Role,
 ) -> Result<(Config, Loaded, Vec<u8>), Box<dyn Error>> {
     let config = Config::default();
     if role == Role::RedisServer {
-        // What it does without a file; clients of other machines are refused until there is a
-        // password, and a second port is not expected of it.
+        // As redis-server does: it listens on all addresses, where clients of other machines are
+        // refused until there is a password, and on no second port.
         config.set_default("bind", "* -::*")?;
         config.set_default("memcached-port", "0")?;
     }
@@ -235,7 +235,7 @@ fn configure(
         config.set_option_names(memcached::option);
     }
     if role != Role::Nagi {
-        // Nor a page.
+        // Neither redis-server nor memcached serves pages.
         config.set_default("http-port", "0")?;
     }
     let mut directives: Vec<Directive> = Vec::new();
@@ -255,7 +255,8 @@ fn configure(
     }
     directives.extend(read_options(&arguments.options)?);
     if role == Role::RedisServer || arguments.file.is_some() || reads_stdin {
-        // With a file of Redis', or started by its name, it has to do what Redis says of itself.
+        // With a configuration file, or started as redis-server, Redis' save points are the
+        // default.
         config.set_default("save", "3600 1 300 100 60 10000")?;
         if directives.iter().any(|directive| directive.name.eq_ignore_ascii_case("save")) {
             config.set("save", "", Origin::Startup)?;
@@ -284,7 +285,7 @@ fn log_settings(loaded: &Loaded, flags: &[String]) {
     }
 }
 
-/// Writes the process ID, by which scripts stop servers.
+/// Writes the process ID to the pidfile, which scripts use to stop the server.
 fn write_process_number(path: &Path) {
     if path.as_os_str().is_empty() {
         return;
@@ -297,7 +298,7 @@ fn write_process_number(path: &Path) {
 /// Removes the files that exist only while the process runs.
 fn remove_files<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) {
     for path in paths {
-        // It may have been cleared away with its folder, or was not asked for.
+        // The file may have been removed with its folder, or was not requested.
         let _ = fs::remove_file(path);
     }
 }

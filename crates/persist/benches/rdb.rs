@@ -1,8 +1,8 @@
-//! The cost of a file's bytes and keys. `cargo bench -p nagi-persist` prints them per second. The
-//! first argument selects rows whose name contains it, the second one sets the number of rounds.
-//! For instruction counts, which do not depend on the load of the machine, run the binary under
-//! `valgrind --tool=callgrind` with 1 and with 2 rounds: the difference is the cost of a row's
-//! bytes and keys.
+//! Measures the cost of a file's bytes and keys: `cargo bench -p nagi-persist` prints how many are
+//! processed per second. The first argument selects rows whose name contains it, the second one
+//! sets the number of rounds. For instruction counts, which do not depend on the load of the
+//! machine, run the binary under `valgrind --tool=callgrind` with 1 and with 2 rounds: the
+//! difference is the cost of a row's bytes and keys.
 
 use nagi_persist::Checksum;
 use nagi_persist::rdb::{

@@ -3,8 +3,8 @@
 use crate::length::Length;
 use nagi_store::parse_i64;
 
-/// The version that is written: the lowest with all features that are used, so that older servers
-/// can read it.
+/// The version that is written by default: the lowest with all features that are used, so that
+/// older servers can read it.
 pub(crate) const VERSION: u16 = 10;
 /// The newest versions of Redis, and of Valkey, which numbers its own, that can be read.
 pub(crate) const NEWEST_VERSION: u16 = 12;
@@ -14,7 +14,8 @@ pub(crate) const VALKEY_VERSIONS: std::ops::RangeInclusive<u16> = 80..=80;
 pub(crate) const MIN_COMPRESSED_BYTES: usize = 21;
 pub(crate) const MIN_SAVED_BYTES: usize = 4;
 
-/// Appends an integer in the minimum number of bytes, unless it needs more than four.
+/// Appends an integer in the minimum number of bytes, unless it needs more than four. Returns
+/// whether it was appended.
 pub(crate) fn encode_integer(out: &mut Vec<u8>, value: i64) -> bool {
     if let Ok(value) = i8::try_from(value) {
         out.push(0xc0 | Length::INT8);
@@ -31,7 +32,7 @@ pub(crate) fn encode_integer(out: &mut Vec<u8>, value: i64) -> bool {
     true
 }
 
-/// The same for a short text that is the canonical form of an integer.
+/// Like [`encode_integer`], for a short text that is the canonical form of an integer.
 pub(crate) fn encode_spelled_integer(out: &mut Vec<u8>, text: &[u8]) -> bool {
     const LONGEST_BYTES: usize = 11;
     let value = if text.len() <= LONGEST_BYTES { parse_i64(text) } else { None };

@@ -60,9 +60,9 @@ impl Compressor {
         }
     }
 
-    /// The same, unless `input` has no repetitions, which is not copied then, or is too long.
-    /// Returns whether it was appended. The more strings before it had no match, the earlier the
-    /// search ends.
+    /// Like [`Compressor::compress`], but appends nothing if `input` has no repetitions or is too
+    /// long. Returns whether anything was appended. The more of the previous strings had no match,
+    /// the earlier the search ends.
     pub(crate) fn compress_if_repetitive(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
         if input.len() > MAX_BYTES {
             return false;

@@ -29,9 +29,9 @@ const FOOTER_BYTES: usize = 10;
 /// Why a payload cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It was truncated, modified, or written by a newer server.
+    /// The payload was truncated, modified, or written by a newer server.
     Footer,
-    /// Its checksum is correct but its value is invalid.
+    /// The checksum is correct but the value is invalid.
     Value,
 }
 
@@ -222,7 +222,7 @@ impl<B: Builders> Restore<B> {
         Restore { builders, payload, longest_bytes, checks: true, at: 0, stage }
     }
 
-    /// The same without verifying the checksum, so that the value may be damaged anywhere.
+    /// Disables verification of the checksum, so that the value may be damaged anywhere.
     #[must_use]
     pub fn with_any_checksum(self) -> Self {
         Restore { checks: false, ..self }

@@ -25,13 +25,14 @@ const WAIT_FOR_IMAGES: Duration = Duration::from_millis(20);
 /// The file to write.
 #[derive(Debug)]
 pub struct Target<'a> {
-    /// Its path.
+    /// The path of the file.
     pub path: &'a Path,
-    /// How it is written, with its lowest version.
+    /// How the file is written, with its lowest version.
     pub options: WriterOptions,
-    /// Whether it must have that version; otherwise, it has one that can contain the data.
+    /// Whether the file must have that version; otherwise, it gets a version that can contain the
+    /// data.
     pub is_version_fixed: bool,
-    /// Its metadata.
+    /// The metadata of the file.
     pub preamble: Preamble<'a>,
     /// The code of function libraries.
     pub libraries: &'a [Arc<[u8]>],
@@ -113,7 +114,7 @@ pub trait SaveHost {
 /// Takes a snapshot to its end and writes it to a file.
 ///
 /// # Errors
-/// Those of the system, or the snapshot failed.
+/// An error of the system, or the snapshot failed.
 pub fn save(
     store: &Store,
     snapshot: Snapshot<'_>,

@@ -48,7 +48,7 @@ struct State {
     /// An empty buffer that replaces the request buffer when the worker takes it.
     spare: Vec<u8>,
     reply: Vec<u8>,
-    /// Wakes the worker; `None` until it has the pipe.
+    /// Wakes the worker; `None` until the worker has attached its waker.
     worker_waker: Option<Waker>,
     /// Whether the worker has been notified and will check the pipe.
     is_notified: bool,
@@ -61,18 +61,18 @@ struct State {
     worker_closed: bool,
 }
 
-/// Maximum number of workers notified together: the first requests must not wait for hundreds of
-/// others.
+/// Maximum number of workers notified together, so that the first requests need not wait for
+/// hundreds of later ones.
 const MAX_WORKER_WAKERS: usize = 32;
 
 /// The result of reading from a pipe.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Bytes, in a buffer that must be returned.
+    /// Bytes, in a buffer to be returned with `WorkerEnd::give_back`.
     Bytes(Vec<u8>),
-    /// Nothing yet.
+    /// No bytes yet.
     Nothing,
-    /// Nothing, and nothing will follow.
+    /// No bytes, and none will follow.
     End,
 }
 
@@ -204,8 +204,8 @@ impl Drop for ClientEnd {
 }
 
 impl WorkerEnd {
-    /// Sets `worker_waker` for notifications of the worker, which must check for earlier requests
-    /// itself.
+    /// Sets the waker that notifies the worker. The worker itself must check for requests that were
+    /// sent before this call.
     pub fn attach(&self, worker_waker: Waker) {
         let mut state = self.0.state.lock();
         if !state.client_closed {
@@ -359,7 +359,8 @@ impl Notifier {
     }
 }
 
-/// The capacity for wakers, so that workers need not allocate any: a pipe has at most two.
+/// The initial capacity of the lists of wakers, so that workers need not allocate: a pipe has at
+/// most two wakers.
 const MAX_WAKERS: usize = 4096;
 
 #[cfg(all(test, not(loom)))]

@@ -19,7 +19,7 @@ impl Bell {
         Arc::new(Bell { rung: Mutex::new(false), sleeper: Condvar::new() })
     }
 
-    /// Sleeps until it has been woken since the last call.
+    /// Sleeps until the bell has rung since the last call.
     fn wait(&self) {
         let mut rung = self.rung.lock().unwrap();
         while !*rung {
@@ -80,7 +80,7 @@ fn run<T>(notifier: &Notifier, mut task: impl FnMut(&mut Context<'_>) -> Poll<T>
     }
 }
 
-/// Sends a request and reads until as many bytes have been returned; `None` if the pipe was closed.
+/// Sends a request and reads a reply of the same length; `None` if the pipe was closed.
 fn exchange(client: &ClientEnd, notifier: &Notifier, request: &[u8]) -> Option<Vec<u8>> {
     let (mut sent, mut reply) = (0, Vec::new());
     run(notifier, |cx| {
@@ -102,8 +102,8 @@ fn exchange(client: &ClientEnd, notifier: &Notifier, request: &[u8]) -> Option<V
     })
 }
 
-/// Starts a worker that replies with the bytes that it takes, until the client closes. Returns all
-/// bytes that it took.
+/// Starts a worker that replies with the bytes that it takes, until the client closes. The worker
+/// returns all bytes that it took.
 fn echo(worker: WorkerEnd) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let bell = Bell::new();

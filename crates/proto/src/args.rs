@@ -36,14 +36,14 @@ pub const LONG_BYTES: usize = 128 * 1024;
 /// A long argument that has not arrived completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awaited {
-    /// The offset of its first byte from that of its request.
+    /// The offset of the argument's first byte in the request.
     pub at: u32,
-    /// Its length in bytes.
+    /// The argument's length in bytes.
     pub len: u32,
 }
 
 impl Awaited {
-    /// Returns the offset after the line break that follows it.
+    /// Returns the offset after the line break that follows the argument.
     pub(crate) fn end(self) -> usize {
         self.at as usize + self.len as usize + 2
     }
@@ -87,7 +87,7 @@ impl LargeArgument {
         first.get(..most.min(self.len)).unwrap_or(first).to_vec()
     }
 
-    /// Whether it is empty.
+    /// Whether the argument is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -123,7 +123,7 @@ impl LargeArgument {
         self.chunks.borrow().clone()
     }
 
-    /// Whether it is contiguous.
+    /// Whether the argument is contiguous.
     #[must_use]
     pub fn is_joined(&self) -> bool {
         self.joined.get().is_some()
@@ -164,7 +164,7 @@ impl<'a> Args<'a> {
         Args { request, spans, large: &[] }
     }
 
-    /// The same with the arguments that were received separately, in order.
+    /// Adds the arguments that were received separately, in order.
     #[must_use]
     pub fn with_large(self, large: &'a [LargeArgument]) -> Self {
         Args { large, ..self }
@@ -177,7 +177,7 @@ impl<'a> Args<'a> {
         !self.large.is_empty()
     }
 
-    /// Returns the bytes of these.
+    /// Returns the total length in bytes of the arguments that were received separately.
     #[must_use]
     pub fn large_bytes(&self) -> usize {
         self.large.iter().map(LargeArgument::len).sum()
@@ -204,7 +204,7 @@ impl<'a> Args<'a> {
         self.spans.len()
     }
 
-    /// Whether there is not even a name.
+    /// Whether there are no arguments, not even the command's name.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
@@ -216,7 +216,7 @@ impl<'a> Args<'a> {
         self.large
     }
 
-    /// Returns their spans.
+    /// Returns the spans of the arguments.
     #[must_use]
     pub fn spans(&self) -> &'a [Span] {
         self.spans

@@ -27,7 +27,7 @@ pub struct Output {
 
 /// A part of a large value.
 struct Splice {
-    /// It is sent before the byte at this offset.
+    /// The part is sent before the byte at this offset of `bytes`.
     at: usize,
     chunks: Chunks,
     /// The range of the value's bytes that are waiting.
@@ -97,7 +97,7 @@ impl Output {
         self.bytes.len() - self.sent + self.spliced
     }
 
-    /// Returns its memory in bytes, without shared chunks.
+    /// Returns the memory of the output in bytes, without shared chunks.
     #[must_use]
     pub fn own_bytes(&self) -> usize {
         self.bytes.capacity() + self.splices.capacity() * size_of::<Splice>()

@@ -1,4 +1,4 @@
-//! Scripts by their names, and running one of them.
+//! Compiles and runs scripts and the functions of libraries, within limits of time and memory.
 
 use crate::bounds::{self, Meter};
 use crate::convert::Replying;
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 /// How long a library may take to register its functions.
 const MAX_LOADING: Duration = Duration::from_millis(500);
 
-/// What runs, and its name in errors.
+/// A function to run: how it gets its arguments, the function, and its name in errors.
 type Called<'e> = (Callee, Function, &'e dyn Display);
 
-/// Instructions between two looks at whether a script is to end.
+/// Lua instructions between two checks whether a script must end.
 const STRIDE: u32 = 10_000;
 
 /// A Lua state with its scripts.
@@ -32,16 +32,16 @@ pub struct Engine {
     state: Rc<State>,
     scripts: HashMap<Digest, Function>,
     libraries: HashMap<String, Vec<Registered>>,
-    /// The bytes of use from which on there is not enough room for something new to begin.
+    /// The used memory in bytes above which garbage is collected before a script starts.
     crowded: Cell<usize>,
 }
 
 /// Why a script has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// An error's code and text.
+    /// The error's code and text.
     pub message: Vec<u8>,
-    /// Whether the error was counted when a command replied with it.
+    /// Whether the error has already been counted, when a command replied with it.
     pub is_counted: bool,
 }
 
@@ -52,12 +52,12 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// An engine without scripts, whose scripts call commands of `host`, which is a Redis of this
-    /// version; or one for libraries of functions. Lua takes so many bytes at most; 0 is for no
-    /// limit.
+    /// Creates an engine without scripts, for libraries of functions if `has_libraries`. Scripts
+    /// call commands of `host`, which they see as a Redis of this version. Lua uses at most
+    /// `memory_limit_bytes`; 0 means no limit.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// There is not enough memory.
     pub fn new(
         host: Box<dyn Host>,
         version: &str,
@@ -86,10 +86,10 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Changes the limit of Lua's memory, and of each thing that is made of its values outside of
-    /// it, in bytes; 0 is for none.
+    /// Changes the limit of Lua's memory, and of each object that is built from Lua values outside
+    /// of Lua, in bytes; 0 means no limit.
     pub fn limit_memory(&self, bytes: usize) {
-        // It can be set where Lua's memory comes from here, which it does.
+        // This fails only for a Lua state with a foreign allocator, which this one does not have.
         let _ = self.sandbox.lua.set_memory_limit(bytes);
         let most = if bytes == 0 { usize::MAX } else { bytes };
         if self.state.most_bytes.replace(most) != most {
@@ -97,18 +97,18 @@ impl Engine {
         }
     }
 
-    /// Frees what nothing reaches any more where the next script might lack it. Lua by itself waits
-    /// until it has twice of what it had, which may be more than it may have.
+    /// Collects garbage if the next script might otherwise lack memory. Lua itself collects only
+    /// when its memory has doubled, which may be beyond the limit.
     fn make_room(&self) {
         if self.used_memory() > self.crowded.get() {
             self.collect();
         }
     }
 
-    /// Frees what nothing reaches any more.
+    /// Collects all garbage.
     fn collect(&self) {
         let lua = &self.sandbox.lua;
-        // To make its tables smaller it needs memory for those that take their place.
+        // To shrink its tables, Lua allocates the smaller ones first: the limit is suspended.
         let limit = lua.set_memory_limit(0);
         let collected = lua.gc_collect();
         let restored = limit.and_then(|limit| lua.set_memory_limit(limit));
@@ -116,19 +116,19 @@ impl Engine {
         self.note_room();
     }
 
-    /// Makes the next collection wait until an eighth of the room is taken that there is now.
+    /// Delays the next collection until an eighth of the memory that is free now has been used.
     fn note_room(&self) {
         let (used, most) = (self.used_memory(), self.state.most_bytes.get());
         self.crowded.set(used + most.saturating_sub(used) / 8);
     }
 
-    /// What Lua has taken, in bytes.
+    /// The memory that Lua uses, in bytes.
     #[must_use]
     pub fn used_memory(&self) -> usize {
         self.sandbox.lua.used_memory()
     }
 
-    /// Whether it has a script.
+    /// Whether this script has been compiled.
     #[must_use]
     pub fn has(&self, script: &Digest) -> bool {
         self.scripts.contains_key(script)
@@ -144,7 +144,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Compiles a text.
+    /// Compiles Lua code; `name` identifies it in error messages.
     fn function(&self, body: &[u8], name: &str) -> Result<Function, String> {
         self.sandbox.lua.load(body).set_name(name).into_function().map_err(|error| match error {
             mlua::Error::SyntaxError { message, .. } => message,
@@ -157,10 +157,10 @@ impl Engine {
         self.scripts.remove(script);
     }
 
-    /// Runs a script, and writes what it returns. `out` is of the version that the client speaks.
+    /// Runs a script, and writes its result to `out` in the protocol version `client`.
     ///
     /// # Errors
-    /// What it has raised.
+    /// There is no such script, or the script has raised this error.
     pub fn run(
         &mut self,
         script: &Digest,
@@ -175,10 +175,10 @@ impl Engine {
         self.reply(called, (keys, arguments), (client, out))
     }
 
-    /// Loads a library: what it registers are its functions from now on.
+    /// Loads a library. Its functions are those that its code registers.
     ///
     /// # Errors
-    /// What the compiler says, or what the library has raised.
+    /// The compiler's message, or the error that the library has raised.
     pub fn load_library(
         &mut self,
         name: &str,
@@ -199,7 +199,7 @@ impl Engine {
         self.sandbox.set_loading(false).map_err(|error| sandbox::innermost(&error))?;
         if let Err(failure) = loaded {
             let text = String::from_utf8_lossy(&failure.message).into_owned();
-            // The place is a part of what was raised.
+            // Removes the place that `failure` has appended: the raised text includes one.
             let text = text.split(" script: ").next().unwrap_or(&text);
             return Err(format!("Error registering functions: {text}"));
         }
@@ -216,10 +216,11 @@ impl Engine {
         self.libraries.remove(name);
     }
 
-    /// Calls a function of a library, and writes what it returns.
+    /// Calls a function of a library, and writes its result to `out` in the protocol version
+    /// `client`.
     ///
     /// # Errors
-    /// What it has raised.
+    /// There is no such function, or the function has raised this error.
     pub fn call(
         &mut self,
         (library, name): (&str, &str),
@@ -255,13 +256,14 @@ impl Engine {
         self.sandbox.lua.gc_restart();
         self.state.shed_room();
         if done.is_err() {
-            // What it has left may be all that there is room for.
+            // The script may have filled the memory up to the limit, and has left only garbage.
             self.collect();
         }
         done.map_err(|failure| self.ended(called.2).unwrap_or(failure))
     }
 
-    /// The error of a script that was ended, if its place is known: no handler may have got to it.
+    /// The error of a script that was ended, if its place is known: the error handler may not have
+    /// been called.
     fn ended(&self, name: &dyn Display) -> Option<Failure> {
         let why = self.state.ended.get()?;
         let place = self.state.ended_at.borrow();
@@ -283,7 +285,7 @@ impl Engine {
             (false, Value::Table(raised)) => {
                 Err(self.failure(*name, &raised).unwrap_or_else(|error| self.unplaced(&error)))
             }
-            // Without memory there is no handler that could make a table of it.
+            // Out of memory, Lua calls no error handler, which would turn the error into a table.
             (false, Value::Error(error)) => Err(self.unplaced(&error)),
             (false, other) => {
                 let text = other.to_string().unwrap_or_default();
@@ -292,8 +294,8 @@ impl Engine {
         }
     }
 
-    /// Asks the host at intervals whether the script is to end. The hook stays from one script to
-    /// the next, until it ends one.
+    /// Installs a hook that asks the host every `stride` instructions whether the script must end.
+    /// The hook stays installed for later scripts, until it ends one.
     fn watch(&self, stride: u32) -> mlua::Result<()> {
         if self.state.is_watched.replace(true) {
             return Ok(());
@@ -301,7 +303,7 @@ impl Engine {
         let state = Rc::clone(&self.state);
         let triggers = HookTriggers::new().every_nth_instruction(stride);
         self.sandbox.lua.set_global_hook(triggers, move |lua, _| {
-            // While a command runs there is nothing to ask.
+            // While a command runs, the host is in use and cannot be asked.
             let Ok(mut host) = state.host.try_borrow_mut() else { return Ok(VmState::Continue) };
             let (is_to_end, why) = match state.is_loading() {
                 true => (state.began.get().elapsed() > MAX_LOADING, LOADED_TOO_LONG),
@@ -313,7 +315,7 @@ impl Engine {
             state.ended.set(Some(why));
             note_end(&state, lua);
             state.is_watched.set(false);
-            // `pcall` in a loop may catch it, but not at every instruction.
+            // A script may catch the error by `pcall` in a loop, but not at every instruction.
             let at_each = HookTriggers::new().every_nth_instruction(1);
             let state = Rc::clone(&state);
             lua.set_global_hook(at_each, move |lua, _| {
@@ -324,7 +326,7 @@ impl Engine {
         })
     }
 
-    /// What a table that was raised says, with where.
+    /// The failure that a raised table describes, with its place.
     fn failure(&self, name: &dyn Display, raised: &Table) -> mlua::Result<Failure> {
         let mut message = match raised.raw_get("err")? {
             Value::String(text) => text.as_bytes().to_vec(),
@@ -344,7 +346,7 @@ impl Engine {
         Ok(Failure { message, is_counted })
     }
 
-    /// An error that does not come from a place in the script.
+    /// The failure for an error that does not come from a place in the script.
     fn unplaced(&self, error: &mlua::Error) -> Failure {
         let text = sandbox::innermost(error);
         let text = self.state.ended.get().unwrap_or(&text);
@@ -352,7 +354,7 @@ impl Engine {
     }
 }
 
-/// Notes that a script is ended in the function that it is in.
+/// Records the place of the function in which a script is ended.
 fn note_end(state: &State, lua: &Lua) {
     if let Some(place) = sandbox::place(lua, 0) {
         *state.ended_at.borrow_mut() = Some(place);
@@ -661,7 +663,7 @@ mod tests {
         assert_eq!(engine.load_library("lib", fine).unwrap().len(), 1);
     }
 
-    /// Rust holds no more of Lua at once than there is room for.
+    /// Rust never holds more Lua values at once than mlua has room for.
     #[test]
     fn many_values_are_packed_and_passed() {
         let mut engine = engine(u32::MAX);
@@ -727,7 +729,7 @@ mod tests {
         }
     }
 
-    /// What a script leaves does not count against the next one.
+    /// Garbage of a script does not count against the next one.
     #[test]
     fn memory_that_scripts_leave_is_freed() {
         let mut engine = engine(u32::MAX);
@@ -750,12 +752,12 @@ mod tests {
         let mut engine = engine(u32::MAX);
         for text in [
             "local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end",
-            // The table of strings grows, and is to shrink where not a byte is left.
+            // Lua's table of strings grows, and must shrink when not a byte is left.
             "local t = {} while true do t[#t + 1] = tostring(#t) end",
             "local t while true do t = {t} end",
             "return ('x'):rep(1e9)",
             "local s = 'x' while true do s = s .. s end",
-            // What takes memory outside of Lua.
+            // Objects that take memory outside of Lua.
             "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = s end \
              return cjson.encode(t)",
             "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[s .. i] = i end \

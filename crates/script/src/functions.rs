@@ -5,21 +5,21 @@ use crate::source::ScriptFlags;
 /// A function, as FUNCTION LIST shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionDescription {
-    /// Its name.
+    /// The function's name.
     pub name: String,
-    /// What its library says of it.
+    /// The description that the library registered, if any.
     pub description: Option<String>,
-    /// What it does and does not.
+    /// The flags that the library registered.
     pub flags: ScriptFlags,
 }
 
-/// One that was registered by the library that is being loaded.
+/// A function that a library has registered.
 pub(crate) struct Registered {
     pub(crate) described: FunctionDescription,
     pub(crate) function: mlua::Function,
 }
 
-/// Whether a library or a function may have a name.
+/// Whether a library or a function may have this name.
 #[must_use]
 pub fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')

@@ -28,7 +28,7 @@ impl Generator {
 mod tests {
     use super::*;
 
-    /// Of redis-server 8.0.6.
+    /// The expected numbers are those of redis-server 8.0.6.
     #[test]
     fn numbers_are_those_of_redis() {
         let mut generator = Generator::default();

@@ -20,13 +20,13 @@ impl Words {
         self.spans.shrink_to(KEPT_BYTES);
     }
 
-    /// For how many bytes, and for how many words, there is room.
+    /// The capacity, in bytes and in words.
     #[must_use]
     pub fn capacity(&self) -> (usize, usize) {
         (self.bytes.capacity(), self.spans.capacity())
     }
 
-    /// How many bytes they have.
+    /// The length of all words, in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -41,14 +41,14 @@ impl Words {
         true
     }
 
-    /// As a request.
+    /// The words as the arguments of a request.
     #[must_use]
     pub fn args(&self) -> Args<'_> {
         Args::new(&self.bytes, &self.spans)
     }
 }
 
-/// How important a line is that a script has logged.
+/// The level of a line that a script logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
     /// `redis.LOG_DEBUG`
@@ -66,17 +66,16 @@ pub trait Host: 'static {
     /// Executes a command, and appends its reply in this version of RESP.
     fn call(&mut self, words: &Words, version: Version, reply: &mut Vec<u8>);
 
-    /// Whether the script's user may run a command; none if there is no such command.
+    /// Whether the script's user may run a command; `None` if there is no such command.
     fn may_call(&mut self, words: &Words) -> Option<bool>;
 
-    /// Learns that the reply of the script has an error in it, and whether the command that replied
-    /// with it has counted it.
+    /// Records that the script's reply contains an error. `is_counted` tells whether the error was
+    /// counted when a command replied with it.
     fn note_error(&mut self, text: &[u8], is_counted: bool);
 
     /// Writes a line into the server's log.
     fn log(&mut self, level: LogLevel, text: &[u8]);
 
-    /// Whether the script is to be ended: asked every few microseconds, and whatever the script
-    /// does.
+    /// Whether the script must end. Called every few microseconds, whatever the script does.
     fn is_to_end(&mut self) -> bool;
 }

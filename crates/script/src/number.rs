@@ -1,6 +1,6 @@
 //! Numbers as C's `printf` writes them.
 
-/// The number as `%.{precision}g` has it.
+/// Formats a number like C's `%.{precision}g`.
 pub(crate) fn general(value: f64, precision: usize) -> String {
     let precision = precision.max(1);
     if value.is_nan() {
@@ -21,20 +21,21 @@ pub(crate) fn general(value: f64, precision: usize) -> String {
     trimmed(&format!("{value:.decimals$}")).to_owned()
 }
 
-/// Without zeros at the end of a fraction.
+/// Removes zeros at the end of a fraction.
 fn trimmed(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
-/// The integer that a number is, if it is one and no larger than a `double` can tell apart.
+/// The integer that equals a number, if there is one and its magnitude is at most 2^53, up to which
+/// a `double` represents every integer.
 pub(crate) fn integer(value: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     (value.trunc() == value && value.abs() <= EXACT && !(value == 0.0 && value.is_sign_negative()))
         .then_some(value as i64)
 }
 
-/// The integer that is replied for a number: what a processor of x86-64 makes of it, the least one
-/// of whatever does not fit.
+/// The integer that is replied for a number, converted as by an x86-64 processor: truncated, or the
+/// least integer if the number does not fit.
 pub(crate) fn replied(value: f64) -> i64 {
     const END: f64 = 9_223_372_036_854_775_808.0;
     if (-END..END).contains(&value) { value as i64 } else { i64::MIN }

@@ -6,32 +6,32 @@ use crate::state::State;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 use std::rc::Rc;
 
-/// The name of the sandbox's own chunk, which no error is told to come from.
+/// The name of the chunk `sandbox.lua`, which errors never give as their place.
 pub(crate) const CHUNK: &str = "=nagi";
 
-/// A state, and what it is entered by.
+/// A Lua state, its error handler, and the environments of libraries.
 pub(crate) struct Sandbox {
     pub(crate) lua: Lua,
-    /// Makes a table of whatever a script raises.
+    /// Turns any value that a script raises into a table.
     pub(crate) handler: Function,
     libraries: Libraries,
 }
 
-/// What libraries of functions find.
+/// The tables in which the code of libraries finds its globals.
 struct Libraries {
-    /// Their globals.
+    /// The globals of libraries.
     environment: Table,
-    /// Its metatable, which says where they are looked for.
+    /// The metatable of `environment`, whose `__index` is the table that has the globals.
     behind: Table,
-    /// What there is while a library is loaded.
+    /// The globals that exist while a library is being loaded.
     first: Table,
 }
 
 impl Sandbox {
-    /// Makes one.
+    /// Creates a sandbox.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// There is not enough memory.
     pub(crate) fn open(state: &Rc<State>, version: &str) -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
@@ -53,14 +53,14 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Says whether a library is being loaded, which finds less.
+    /// Sets whether a library is being loaded, during which fewer globals exist.
     pub(crate) fn set_loading(&self, is_loading: bool) -> mlua::Result<()> {
         let found = if is_loading { self.libraries.first.clone() } else { self.lua.globals() };
         self.libraries.behind.raw_set("__index", found)
     }
 }
 
-/// Makes a table of whatever was raised, with the place where it was.
+/// Turns a raised value into a table with the place of the error.
 fn handle(lua: &Lua, raised: Value) -> mlua::Result<Table> {
     let table = match raised {
         Value::Table(table) => table,
@@ -78,7 +78,7 @@ fn handle(lua: &Lua, raised: Value) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// What `tostring` says of a value that was raised.
+/// The text of a raised value, as by Lua's `tostring`.
 fn text_of(lua: &Lua, value: &Value) -> Vec<u8> {
     match value {
         Value::Error(error) => innermost(error).into_bytes(),
@@ -89,7 +89,7 @@ fn text_of(lua: &Lua, value: &Value) -> Vec<u8> {
     }
 }
 
-/// What an error says without the places that it has come through.
+/// The text of an error, without the places of the callbacks that it has passed.
 pub(crate) fn innermost(error: &mlua::Error) -> String {
     match error {
         mlua::Error::CallbackError { cause, .. } => innermost(cause),
@@ -99,10 +99,11 @@ pub(crate) fn innermost(error: &mlua::Error) -> String {
     }
 }
 
-/// The source and line of the function at a level of the stack, or of its caller if it is one of a
-/// library. A handler of errors has been called at level 1.
+/// The source and line of the function at a level of the stack, or of its closest caller that
+/// belongs to a script, if the function is native or in the sandbox's chunk. For an error handler,
+/// level 1 is the function that raised the error.
 pub(crate) fn place(lua: &Lua, level: usize) -> Option<(String, usize)> {
-    /// Levels that are looked at.
+    /// The number of levels that are examined.
     const LEVELS: usize = 5;
     for level in level..level + LEVELS {
         let found = lua.inspect_stack(level, |debug| {

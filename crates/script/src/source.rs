@@ -4,26 +4,26 @@ use sha1::{Digest as _, Sha1};
 use std::fmt;
 
 bitflags::bitflags! {
-    /// What a script's first line, or a function's registration, says of it.
+    /// The flags in a script's first line or in a function's registration.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct ScriptFlags: u8 {
-        /// It changes nothing.
+        /// The script does not change data.
         const NO_WRITES = 1 << 0;
-        /// It runs even where memory has run out.
+        /// The script runs even if the memory limit is reached.
         const ALLOW_OOM = 1 << 1;
-        /// It runs even on a replica that has lost its primary.
+        /// The script runs even on a replica that has lost its primary.
         const ALLOW_STALE = 1 << 2;
-        /// It does not run in a cluster.
+        /// The script does not run in a cluster.
         const NO_CLUSTER = 1 << 3;
-        /// Its keys may be in several slots of a cluster.
+        /// The script's keys may be in several slots of a cluster.
         const ALLOW_CROSS_SLOT_KEYS = 1 << 4;
-        /// It says nothing of itself: all of this is found out while it runs.
+        /// The script has no line with flags: each of its commands is checked while it runs.
         const UNDECLARED = 1 << 5;
     }
 }
 
 impl ScriptFlags {
-    /// By their names.
+    /// The flags and their names.
     const NAMES: [(&str, ScriptFlags); 5] = [
         ("no-writes", ScriptFlags::NO_WRITES),
         ("allow-oom", ScriptFlags::ALLOW_OOM),
@@ -32,14 +32,14 @@ impl ScriptFlags {
         ("allow-cross-slot-keys", ScriptFlags::ALLOW_CROSS_SLOT_KEYS),
     ];
 
-    /// The flag of a name.
+    /// The flag with this name.
     #[must_use]
     pub fn named(name: &[u8]) -> Option<Self> {
         let found = Self::NAMES.iter().find(|(known, _)| known.as_bytes() == name);
         found.map(|(_, flag)| *flag)
     }
 
-    /// The names of these.
+    /// The names of the flags that are set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.into_iter().filter_map(move |(name, flag)| self.contains(flag).then_some(name))
     }
@@ -50,7 +50,7 @@ impl ScriptFlags {
 pub struct Digest([u8; 40]);
 
 impl Digest {
-    /// That of a text.
+    /// The digest of a text.
     #[must_use]
     pub fn of(text: &[u8]) -> Self {
         let mut digits = [0; 40];
@@ -62,14 +62,14 @@ impl Digest {
         Digest(digits)
     }
 
-    /// What a client has written, in digits of either case.
+    /// The digest that a client has sent, with digits in upper or lower case.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let digits: [u8; 40] = text.try_into().ok()?;
         Some(Digest(digits.map(|digit| digit.to_ascii_lowercase())))
     }
 
-    /// Its digits.
+    /// The digits.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -92,20 +92,21 @@ impl fmt::Debug for Digest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceError(pub Vec<u8>);
 
-/// A script's text in its parts.
+/// The parts of a script's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source<'a> {
-    /// What is executed, beginning with the end of the first line.
+    /// The code to compile. It begins with the line break of a first line with flags, so that line
+    /// numbers in errors are right.
     pub body: &'a [u8],
-    /// What the first line says.
+    /// The flags in the first line.
     pub flags: ScriptFlags,
 }
 
 impl<'a> Source<'a> {
-    /// Reads a script whose first line may say something of it.
+    /// Parses a script's text, whose first line may have flags.
     ///
     /// # Errors
-    /// An engine, option or flag that is not known.
+    /// The first line has no end, or an unknown engine, option or flag.
     pub fn parse(text: &'a [u8]) -> Result<Self, SourceError> {
         if !text.starts_with(b"#!") {
             return Ok(Source { body: text, flags: ScriptFlags::UNDECLARED });

@@ -7,27 +7,27 @@ use nagi_proto::resp::Version;
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
-/// What the functions of the sandbox share.
+/// State shared by an engine and the functions of its sandbox.
 pub(crate) struct State {
     pub(crate) host: RefCell<Box<dyn Host>>,
     /// The version of RESP in which the script sees replies.
     pub(crate) version: Cell<Version>,
-    /// Room for a command and its reply.
+    /// Buffers for a command and its reply, which later commands reuse.
     pub(crate) room: RefCell<(Words, Vec<u8>)>,
-    /// Most bytes of each thing that is made of Lua's values outside of Lua.
+    /// Maximum bytes of each object that is built from Lua values outside of Lua.
     pub(crate) most_bytes: Cell<usize>,
     pub(crate) random: RefCell<Generator>,
-    /// What the library has registered that is being loaded, if one is.
+    /// The functions registered so far by the library that is being loaded, if there is one.
     pub(crate) registering: RefCell<Option<Vec<Registered>>>,
-    /// Whether scripts are functions of libraries.
+    /// Whether the engine runs functions of libraries instead of scripts.
     pub(crate) has_libraries: bool,
-    /// When the library began that is being loaded.
+    /// When the library that is being loaded started.
     pub(crate) began: Cell<Instant>,
     /// Why the script was ended, if it was.
     pub(crate) ended: Cell<Option<&'static str>>,
-    /// Whether the hook is in place that asks at intervals whether a script is to end.
+    /// Whether the hook that asks at intervals whether a script must end is installed.
     pub(crate) is_watched: Cell<bool>,
-    /// The source and line at which it was ended last, since it may catch that.
+    /// The source and line at which the script was last ended: it may catch the error and continue.
     pub(crate) ended_at: RefCell<Option<(String, usize)>>,
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct State {
 pub(crate) const ENDED: &str = "Script killed by user with SCRIPT KILL...";
 
 impl State {
-    /// The text of an error if the script is to end.
+    /// Checks whether the script may continue.
     pub(crate) fn go_on(&self) -> Result<(), &'static str> {
-        // While a command runs there is nothing to ask.
+        // While a command runs, the host is in use and cannot be asked.
         let Ok(mut host) = self.host.try_borrow_mut() else { return Ok(()) };
         if !host.is_to_end() {
             return Ok(());
@@ -46,8 +46,8 @@ impl State {
         Err(ENDED)
     }
 
-    /// Gives back the room for commands and replies, unless it is so little that it is worth
-    /// keeping for the next script.
+    /// Frees the buffers for commands and replies, unless they are small enough to be kept for the
+    /// next script.
     pub(crate) fn shed_room(&self) {
         const KEPT_BYTES: usize = 1024;
         let mut room = self.room.borrow_mut();

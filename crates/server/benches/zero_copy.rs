@@ -16,7 +16,7 @@ use std::time::Instant;
 const CHUNK_BYTES: usize = 64 * 1024;
 const SLICES: usize = 8;
 const TOTAL_BYTES: usize = 1 << 30;
-/// The two ways alternate this many times.
+/// Number of rounds, each of which measures both kinds of send.
 const ROUNDS: usize = 5;
 
 /// Makes the notification of a send report whether the kernel copied
@@ -94,8 +94,8 @@ fn send_all(socket: &TcpStream, zero_copy: bool) -> io::Result<Sent> {
     let (began, cpu_began) = (Instant::now(), cpu_ms());
     let (mut left, mut sent) = (TOTAL_BYTES, Sent::default());
     while left > 0 {
-        // SAFETY: this function returns once the kernel refers to no memory of it, or with an error
-        // that ends the process.
+        // SAFETY: this function returns only when the kernel no longer refers to its memory, or
+        // with an error that ends the process.
         unsafe { ring.submission().push(&entry) }.map_err(io::Error::other)?;
         let taken = loop {
             if let Some(taken) = collect(&mut ring, &mut sent)? {

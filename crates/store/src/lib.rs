@@ -24,7 +24,7 @@
 //!  sync          latches, fences, clocks, counters
 //! ```
 
-/// Lets tests that are shared with other crates use this crate's name.
+/// Makes this crate available as `nagi_store` to tests that are shared with other crates.
 #[cfg(test)]
 extern crate self as nagi_store;
 

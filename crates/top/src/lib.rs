@@ -30,7 +30,7 @@ const ANSWER_TIMEOUT_NS: u64 = 5_000_000_000;
 /// Shows the view until the user quits, or prints it once.
 ///
 /// # Errors
-/// The server cannot be queried, or the terminal cannot be used; one line.
+/// The server cannot be queried, or the terminal cannot be used. The message is one line.
 pub fn run(options: &TopOptions) -> Result<(), String> {
     let password = read_password(options.password_file.as_deref())?;
     let target = Target::parse(&options.url, password.as_deref())?;

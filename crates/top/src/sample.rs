@@ -33,14 +33,14 @@ pub(crate) struct Client {
     pub(crate) address: String,
     pub(crate) name: String,
     pub(crate) flags: String,
-    /// Its state, as far as the other fields show it; empty without them.
+    /// The state derived from the flags and buffers in CLIENT LIST; empty for memcached.
     pub(crate) state: &'static str,
     pub(crate) database: String,
     pub(crate) command: String,
     pub(crate) age_s: u64,
     pub(crate) idle_s: u64,
     pub(crate) memory_bytes: u64,
-    /// Requests since it connected, if the server counts them.
+    /// Requests since the client connected, if the server counts them.
     pub(crate) requests: Option<u64>,
     pub(crate) bytes: Option<u64>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Slow {
     /// The longest phase, if the server reports phases.
     pub(crate) phase: Option<&'static str>,
     pub(crate) client: String,
-    /// Its words, as far as the server reports them.
+    /// The words of the request, as far as the server reports them.
     pub(crate) request: String,
 }
 
@@ -73,7 +73,7 @@ impl Sample {
     /// Queries the server.
     ///
     /// # Errors
-    /// It cannot be queried, or refuses; one line.
+    /// The server cannot be queried, or refuses. The message is one line.
     pub(crate) fn take(wire: &mut Wire) -> Result<Self, String> {
         let is_memcached = wire.protocol != Protocol::Resp;
         let fields = match is_memcached {
@@ -153,7 +153,7 @@ fn connections(fields: &Fields) -> Vec<Client> {
             _ => {}
         }
     }
-    // Listening sockets are among them.
+    // memcached lists its listening sockets too.
     clients.into_values().filter(|client| client.command != "listening").collect()
 }
 

@@ -36,11 +36,11 @@ const VALUES: [&[u8]; 30] = [
     b"99999999999999999999",
     b"exactly forty-four bytes, the last embstr one",
     b"a value that is longer than what is stored in place of a pointer by anyone",
-    // The beginning of a sketch, with too few bytes after it.
+    // The beginning of a HyperLogLog, with too few bytes after it.
     b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\0, and zeros are missing behind it",
 ];
 
-/// Ids of streams' entries.
+/// IDs of stream entries.
 const IDS: [&str; 15] = [
     "1-1",
     "2-*",
@@ -178,11 +178,11 @@ const SETTINGS_VALUES: [&str; 26] = [
     "gxE",
 ];
 
-/// Generates arguments; each server has its own payloads of DUMP.
+/// Generates arguments. Each server has its own payloads of DUMP.
 pub(super) struct Vocabulary {
-    /// Replies of DUMP, as arguments of RESTORE.
+    /// Replies of DUMP, for use as arguments of RESTORE.
     pub(super) payloads: Vec<Vec<u8>>,
-    /// Which version of RESP is compared.
+    /// The version of RESP that is compared.
     pub(super) protocol: u8,
 }
 
@@ -209,10 +209,11 @@ impl Arguments for Vocabulary {
             "encoding" => &ENCODINGS,
             "min-match-len" => &["0", "1", "2", "3", "-1", "x", "9223372036854775808"],
             "seconds" => return time(random, 100_000).into_bytes(),
-            // Redis' sum of this and the current time overflows 64 bits without an error.
+            // In Redis, the sum of this number and the current time overflows 64 bits without an
+            // error.
             "ttl" => &["0", "0", "-1", "x", "", "1.5", "400000000", "9223372036854775808"],
             "milliseconds" => return time(random, 100_000_000).into_bytes(),
-            // A time in the past would leave a key that DBSIZE counts until the server removes it,
+            // With a time in the past, DBSIZE would count the key until the server removes it,
             // which the servers do at different times.
             "unix-seconds" => &["4000000000", "4000000000", "0", "-1", "x", "9223372036854775807"],
             "unix-milliseconds" => &["4000000000000", "4000000000000", "0", "-1", "x"],
@@ -221,7 +222,7 @@ impl Arguments for Vocabulary {
             }
             "pattern" | "by-pattern" | "get-pattern" => &PATTERNS,
             "cursor" => &["0", "0", "0", "0", "x", "-1", "", "18446744073709551616", "0x"],
-            // Enough for the whole keyspace, whose order differs between the servers.
+            // These counts cover the whole keyspace, because its order differs between the servers.
             "count" => &["1000", "100000", "2147483647", "0", "-1", "x", ""],
             "numkeys" => &["1", "1", "1", "2", "2", "3", "0", "-1", "x", "", "4294967296"],
             "rank" | "num-matches" | "len" if random.below(3) != 0 => {
@@ -256,7 +257,7 @@ impl Arguments for Vocabulary {
 }
 
 impl Vocabulary {
-    /// A payload as it was returned, or a truncated or changed one.
+    /// Returns a payload, which may be truncated or changed.
     fn payload(&self, random: &mut Random) -> Vec<u8> {
         let mut payload = self.payloads[random.below(self.payloads.len() as u64) as usize].clone();
         let at = random.below(payload.len() as u64) as usize;
@@ -270,7 +271,7 @@ impl Vocabulary {
     }
 }
 
-/// The name of a field or a member: one of a few, so that names occur repeatedly.
+/// Returns the name of a field or a member: one of a few, so that names occur repeatedly.
 fn name(random: &mut Random) -> Vec<u8> {
     match random.below(80) {
         0 => vec![b'f'; 65],
@@ -291,14 +292,14 @@ fn key(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A text as long as the limits of small collections, or one more or less: that of
-/// [`super::LIMITS`], that of nagi's packed form, and that of strings within an element.
+/// Returns a text as long as a limit of small collections, or one byte more or less. The limits are
+/// those of [`super::LIMITS`], of nagi's packed form, and of strings within an element.
 fn limited(random: &mut Random) -> Vec<u8> {
     let limit = [8, 8, 8, 8, 64, 512, 2048][random.below(7) as usize];
     vec![b'l'; limit - 1 + random.below(3) as usize]
 }
 
-/// The beginning or the end of a range of a stream's entries.
+/// Returns a bound of a range of stream entries.
 pub(super) fn entry_bound(random: &mut Random) -> Vec<u8> {
     random.choose(&["-", "+", "-", "+", "1", "2", "3-0", "5-1", "(1-1", "(5", "8"]).into()
 }
@@ -315,12 +316,12 @@ pub(super) fn value(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A number at a limit.
+/// Returns a number at a limit.
 pub(super) fn odd_number(random: &mut Random) -> Vec<u8> {
     random.choose(&NUMBERS).as_bytes().to_vec()
 }
 
-/// A score: mostly one of a few, so that some are equal.
+/// Returns a score: mostly one of a few, so that some scores are equal.
 fn score(random: &mut Random) -> String {
     match random.below(8) {
         0 => decimal(random),
@@ -329,7 +330,7 @@ fn score(random: &mut Random) -> String {
     }
 }
 
-/// The beginning or the end of a range of scores or of members.
+/// Returns a bound of a range of scores or of members.
 fn bound(random: &mut Random) -> String {
     match random.below(12) {
         0 => decimal(random),
@@ -342,7 +343,7 @@ fn bound(random: &mut Random) -> String {
     }
 }
 
-/// A longitude or a latitude: one of a few, so that positions are close to each other.
+/// Returns a longitude or a latitude: one of a few, so that positions are close to each other.
 fn coordinate(random: &mut Random, most: u64) -> String {
     let degrees = random.below(2 * most + 2) as i64 - most as i64;
     match random.below(8) {
@@ -352,7 +353,7 @@ fn coordinate(random: &mut Random, most: u64) -> String {
     }
 }
 
-/// A number with decimals, or a text that looks similar.
+/// Returns a number with decimals, or a text that looks similar.
 fn decimal(random: &mut Random) -> String {
     let digits = random.bits() >> random.below(64);
     let odd = [
@@ -387,9 +388,9 @@ fn decimal(random: &mut Random) -> String {
     }
 }
 
-/// An offset in a string: mostly near its beginning, sometimes in a chunk after the first, rarely
-/// beyond every limit. No offsets between, for which Redis would use much memory: see
-/// [`super::giant`].
+/// Returns an offset in a string: mostly near the beginning, sometimes in a chunk after the first,
+/// rarely beyond every limit. Offsets in between are omitted, because Redis would use much memory
+/// for them; see [`super::giant`].
 fn position(random: &mut Random) -> String {
     let odd = [
         "4294967296",
@@ -420,8 +421,8 @@ fn position(random: &mut Random) -> String {
     }
 }
 
-/// Far in the future, so that nothing expires during the comparison, and never the same twice, so
-/// that GT and LT do not depend on the millisecond.
+/// Returns a time far in the future, so that no key expires during the comparison. No time is
+/// returned twice, so that GT and LT do not depend on the millisecond.
 fn time(random: &mut Random, least: u64) -> String {
     match random.below(12) {
         0..3 => random.choose(&ODD_SECONDS).to_owned(),

@@ -1,25 +1,26 @@
-//! The ways to compare replies of which not every byte is determined.
+//! Ways to compare replies in which not every byte is determined.
 
 use harness::Reply;
 
 /// How replies are compared.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Comparison {
-    /// A number that differs by at most this: the servers were asked one after the other.
+    /// Numbers that differ by at most this, because the servers were queried one after another.
     Near(u64),
-    /// The same, for numbers within lists.
+    /// Like `Near`, for numbers within lists.
     NearWithin(u64),
-    /// Lists in any order, those within them as well.
+    /// Lists in any order, including nested lists.
     Unordered,
-    /// Equal numbers, whatever their number of digits, and lists of such.
+    /// Numbers that are equal although they may have different numbers of digits, and lists of such
+    /// numbers.
     Numbers,
-    /// The same, with lists in any order.
+    /// Like `Numbers`, with lists in any order.
     UnorderedNumbers,
-    /// Of the same kind; maps have the same keys.
+    /// Replies of the same type; maps must have the same keys.
     Kind,
 }
 
-/// Whether replies are the same in this way.
+/// Whether replies are the same according to `comparison`.
 pub(super) fn same(comparison: Comparison, ours: &Reply, theirs: &Reply) -> bool {
     match comparison {
         Comparison::Near(most) => match (ours, theirs) {
@@ -72,7 +73,7 @@ fn are_same_numbers(ours: &Reply, theirs: &Reply) -> bool {
             _ => None,
         }
     };
-    // Redis 7.0 writes seventeen decimals even of very small numbers.
+    // Redis 7.0 writes seventeen decimals even for very small numbers.
     let is_near = |a: f64, b: f64| a == b || (a - b).abs() < 1e-17;
     ours == theirs
         || number(ours).zip(number(theirs)).is_some_and(|(ours, theirs)| is_near(ours, theirs))

@@ -1,10 +1,10 @@
-//! How replies are compared, and which differences are permitted.
+//! Defines how replies are compared, and which differences are permitted.
 
 use super::comparison::{Comparison, same};
 use super::generator::Words;
 use harness::Reply;
 
-/// Commands whose replies are not compared byte by byte, and why.
+/// Commands whose replies are not compared byte by byte, with the reasons.
 const LOOSE: &[(&str, Comparison, &str)] = &[
     ("ACL GENPASS", Comparison::Kind, "is drawn"),
     ("ACL LOG", Comparison::Kind, "tells of sockets and times"),
@@ -76,17 +76,17 @@ const LOOSE: &[(&str, Comparison, &str)] = &[
     ("LATENCY HISTORY", Comparison::Kind, "what is slow is each server's own"),
 ];
 
-/// A reply in which Redis 7.0 differs from 7.2, whose behaviour nagi has, or from which nagi
-/// differs on purpose.
+/// A reply in which Redis 7.0 differs from Redis 7.2, whose behaviour nagi has, or from which nagi
+/// differs intentionally.
 struct Difference {
-    /// The first word, or both of a subcommand.
+    /// The command, or both words of a subcommand.
     command: &'static str,
     accepts: fn(&Words, &Reply, &Reply) -> bool,
     reason: &'static str,
 }
 
-/// Whether SORT leaves the order of some elements open: with a pattern without an asterisk it does
-/// not sort, and by texts those of equal texts come in any order.
+/// Whether SORT leaves the order of some elements undefined. With a pattern without an asterisk it
+/// does not sort, and with ALPHA elements of equal weight come in any order.
 pub(super) fn is_order_open(words: &Words) -> bool {
     let has = |name: &[u8]| words.iter().any(|word| word.eq_ignore_ascii_case(name));
     let mut patterns = words.windows(2).filter(|pair| pair[0].eq_ignore_ascii_case(b"BY"));
@@ -94,7 +94,7 @@ pub(super) fn is_order_open(words: &Words) -> bool {
     pattern.is_some_and(|pair| !pair[1].contains(&b'*') || has(b"ALPHA"))
 }
 
-/// Whether SORT returns a part of what has an open order.
+/// Whether SORT returns a part of elements whose order is undefined.
 fn is_part_of_any_order(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
     let has_limit = words.iter().any(|word| word.eq_ignore_ascii_case(b"LIMIT"));
     let len = |reply: &Reply| if let Reply::Array(all) = reply { Some(all.len()) } else { None };
@@ -102,7 +102,7 @@ fn is_part_of_any_order(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
 }
 
 /// Whether scores were refused, which may be due to an `errno` that an earlier number has left:
-/// SORT checks it and does not clear it.
+/// SORT checks `errno` without clearing it.
 fn is_stale_range(theirs: &Reply) -> bool {
     is_no_score(theirs)
 }
@@ -499,7 +499,8 @@ const DIFFERENCES: &[Difference] = &[
     Difference {
         command: "OBJECT IDLETIME",
         accepts: |_, ours, theirs| match (ours, theirs) {
-            // The later access may be the other server's: RESTORE sets one long ago.
+            // The later access may be that on the other server, because RESTORE sets an access time
+            // long ago.
             (Reply::Integer(ours), Reply::Integer(theirs)) => {
                 ours != theirs && *ours.min(theirs) < 3
             }
@@ -652,13 +653,13 @@ const DIFFERENCES: &[Difference] = &[
 ];
 
 fn is_lone(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
-    // Within MULTI one is queued.
+    // Within MULTI, nagi queues such a command.
     let is_queued = *ours == Reply::Simple("QUEUED".to_owned());
     words.len() == 3 && matches!((ours, theirs), (Reply::Error(_), Reply::Error(_)))
         || words.len() == 3 && is_queued && matches!(theirs, Reply::Error(_))
 }
 
-/// Whether a request asks for the keys of ZRANK or ZREVRANK.
+/// Whether a request is COMMAND GETKEYS for ZRANK or ZREVRANK.
 fn is_newer_rank(words: &Words) -> bool {
     words.get(2).is_some_and(|name| {
         name.eq_ignore_ascii_case(b"ZRANK") || name.eq_ignore_ascii_case(b"ZREVRANK")
@@ -718,7 +719,7 @@ fn is_bulk(reply: &Reply) -> bool {
     matches!(reply, Reply::Bulk(_))
 }
 
-/// Whether a step of a walk has a cursor that neither server returned, or has not shown all.
+/// Whether a step of a scan uses a cursor of its own, or has not returned all elements.
 fn is_own_step(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
     let goes_on = |reply: &Reply| match reply {
         Reply::Array(parts) => parts.first().is_some_and(|cursor| !shows(cursor, "0")),
@@ -729,8 +730,8 @@ fn is_own_step(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
     are_steps && (!begins || goes_on(ours) || goes_on(theirs))
 }
 
-/// Whether an argument of the command is a number but not an integer, as 1.5, or a number after a
-/// space.
+/// Whether an argument of the command is a number that is not a valid integer, such as 1.5 or a
+/// number after a blank.
 fn has_odd_count(words: &Words) -> bool {
     let is_odd = |word: &Vec<u8>| {
         let text = std::str::from_utf8(word).unwrap_or_default();
@@ -745,15 +746,15 @@ fn shows(reply: &Reply, text: &str) -> bool {
 
 /// The result of a comparison.
 pub(super) enum Verdict {
-    /// They are the same.
+    /// The replies are the same.
     Same,
-    /// They differ in a permitted way.
+    /// The replies differ in a permitted way, for this reason.
     Explained(&'static str),
-    /// They differ in a way that is not permitted.
+    /// The replies differ in a way that is not permitted.
     Different,
 }
 
-/// Compares the replies to a command, each with its bytes.
+/// Compares the replies to a command, which are given with their bytes.
 pub(super) fn judge(words: &Words, ours: &(Reply, Vec<u8>), theirs: &(Reply, Vec<u8>)) -> Verdict {
     if ours.1 == theirs.1 {
         return Verdict::Same;
@@ -781,7 +782,7 @@ fn is_command(words: &Words, name: &str) -> bool {
         && parts.iter().zip(words).all(|(part, word)| word.eq_ignore_ascii_case(part.as_bytes()))
 }
 
-/// Whether an error is about a byte of a script that is not text.
+/// Whether errors quote a byte of a script that is not valid text.
 fn names_no_text(ours: &Reply, theirs: &Reply) -> bool {
     let (Reply::Error(ours), Reply::Error(theirs)) = (ours, theirs) else { return false };
     let before = |text: &str| text.split("near '").next().map(str::to_owned);

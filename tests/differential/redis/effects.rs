@@ -1,4 +1,4 @@
-//! The effects that the store reports, applied to the store of a second server: both must then have
+//! Applies the changes that the store reports to the store of a second server. Both must then have
 //! the same data, whatever commands, transactions and scripts have changed it.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::generator::{Generator, Words};
 use super::{BATCH, BATCHES_A_HISTORY, limits, payloads};
 use harness::{Connection, Reply, encode_command};
 
-/// A server in this process, so that the test can listen to its store.
+/// A server in this process, so that the test can listen to changes of its store.
 struct Local {
     running: Option<Running>,
     client: Connection,
@@ -50,7 +50,7 @@ impl Local {
         self.running.as_ref().expect("it runs until it is dropped")
     }
 
-    /// The data: the digest of everything, and for each key its payload and when it expires.
+    /// Returns the digest of all data, and for each key its payload and its expiry.
     fn data(&mut self) -> (Reply, Keys) {
         let client = &mut self.client;
         let _ = (client.run("DISCARD"), client.run("HELLO 2"));
@@ -79,7 +79,7 @@ impl Drop for Local {
     }
 }
 
-/// Keeps changes until they are applied.
+/// Collects changes until they are applied.
 struct Recorder(Arc<Mutex<Vec<StoreChange>>>);
 
 impl ChangeListener for Recorder {
@@ -133,7 +133,7 @@ fn effects_of_random_commands_and_scripts_replicate_another_store() {
 
 type Keys = BTreeMap<(u64, Vec<u8>), [Reply; 2]>;
 
-/// The keys that differ, with what both have.
+/// Describes the keys that differ, with the values in both servers.
 fn unlike(ours: &Keys, copied: &Keys) -> String {
     let keys = ours.keys().chain(copied.keys()).filter(|key| ours.get(key) != copied.get(key));
     keys.map(|key| format!("{key:?}\n  {:?}\n  {:?}\n", ours.get(key), copied.get(key))).collect()

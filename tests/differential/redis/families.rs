@@ -1,13 +1,13 @@
-//! Which commands a run draws: those of all families, or mostly those of one, so that a million of
-//! them meet the same few keys of one type.
+//! Families of commands: a run draws from all families or mostly from one of them. With one family,
+//! a million commands use the same few keys of one type.
 
 use super::grammar::Rule;
 use harness::Random;
 
-/// Names the family of a run; without it, all are mixed.
+/// The variable that names the family of a run. If it is not set, all families are mixed.
 const VARIABLE: &str = "NAGI_DIFFERENTIAL_FAMILY";
 
-/// The groups whose commands keep data, a type each.
+/// The groups of commands that store data; each has its own type.
 const DATA: [&str; 8] = [
     "Strings",
     "Hashes",
@@ -19,19 +19,19 @@ const DATA: [&str; 8] = [
     "HyperLogLog",
 ];
 
-/// One family: groups of the page of commands.
+/// A family of commands, consisting of groups of the page of commands.
 pub(super) struct Family {
-    /// As `cargo xtask differential --family` names it.
+    /// The family's name for `cargo xtask differential --family`.
     name: &'static str,
-    /// The groups that are compared.
+    /// The groups of commands that are compared.
     groups: &'static [&'static str],
-    /// The groups that supply or change data for these.
+    /// The groups of commands that supply or change data for these.
     helpers: &'static [&'static str],
-    /// One command in so many is a helper's.
+    /// One of this many commands is a helper's.
     helper_share: u64,
-    /// One batch item in so many is a transaction, or none if 0.
+    /// One of this many items of a batch is a transaction; none if 0.
     transaction_share: u64,
-    /// The same for scripts.
+    /// One of this many items of a batch is a script; none if 0.
     script_share: u64,
 }
 
@@ -48,7 +48,7 @@ impl Family {
     }
 }
 
-/// All commands.
+/// The family of all commands.
 static MIXED: Family = Family {
     name: "mixed",
     groups: &[],
@@ -87,7 +87,7 @@ static FAMILIES: [Family; 11] = [
 ];
 
 impl Family {
-    /// The family that the environment names.
+    /// Returns the family that the environment variable names.
     pub(super) fn chosen() -> &'static Self {
         let Ok(name) = std::env::var(VARIABLE) else { return &MIXED };
         let found = FAMILIES.iter().chain([&MIXED]).find(|family| family.name == name);
@@ -101,35 +101,36 @@ impl Family {
         self.name
     }
 
-    /// Whether its runs contain scripts.
+    /// Whether runs of the family contain scripts.
     pub(super) fn has_scripts(&self) -> bool {
         self.script_share > 0
     }
 
-    /// Whether the next requests are a transaction.
+    /// Draws whether the next requests are a transaction.
     pub(super) fn begins_transaction(&self, random: &mut Random) -> bool {
         self.transaction_share > 0 && random.below(self.transaction_share) == 0
     }
 
-    /// Whether the next request is a script.
+    /// Draws whether the next request is a script.
     pub(super) fn runs_script(&self, random: &mut Random) -> bool {
         self.script_share > 0 && random.below(self.script_share) == 0
     }
 
-    /// Whether it has strings, some of which may be of 512 MB.
+    /// Whether the family uses strings, so that some may have 512 MB.
     pub(super) fn has_giants(&self) -> bool {
         ["mixed", "string", "bitmap"].contains(&self.name)
     }
 }
 
-/// A command's place in a run.
+/// The context in which a command is executed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// It is a request of its own.
+    /// The command is a separate request.
     Alone,
-    /// It is queued by MULTI, where it never waits.
+    /// MULTI queues the command, so it never blocks.
     Queued,
-    /// A script calls it. redis-server 7.0 refuses what may wait there, which later ones do not.
+    /// A script calls the command. There, redis-server 7.0 refuses commands that may block; later
+    /// versions do not.
     Called,
 }
 
@@ -138,7 +139,7 @@ pub(super) struct Rules {
     own: Vec<Rule>,
     helpers: Vec<Rule>,
     helper_share: u64,
-    /// If the helpers have all types: those that they have at present.
+    /// If the helpers have all types of data: the types that are in use at present.
     types: Option<[&'static str; 2]>,
 }
 
@@ -152,25 +153,25 @@ impl Rules {
         Rules { own, helpers: rules, helper_share: family.helper_share, types }
     }
 
-    /// Chooses the types of the next keys: with all of them, most commands would meet a key of
-    /// another type.
+    /// Chooses the types of the next keys. With all types at once, most commands would access a key
+    /// of another type.
     pub(super) fn choose_types(&mut self, random: &mut Random) {
         if let Some(types) = &mut self.types {
             *types = [(); 2].map(|()| random.choose(&DATA));
         }
     }
 
-    /// The number of commands and subcommands.
+    /// Returns the number of commands and subcommands.
     pub(super) fn len(&self) -> usize {
         self.own.len() + self.helpers.len()
     }
 
-    /// The rule of SET.
+    /// Returns the rule of SET.
     pub(super) fn set(&self) -> Option<&Rule> {
         self.own.iter().find(|rule| rule.name == "SET")
     }
 
-    /// One of the rules.
+    /// Draws one of the rules.
     pub(super) fn draw(&self, random: &mut Random, place: Place) -> &Rule {
         let is_within = place != Place::Alone;
         let is_helper =
@@ -179,7 +180,8 @@ impl Rules {
         let is_absent = |rule: &Rule| {
             is_helper && self.types.is_some_and(|types| !types.contains(&rule.group.as_str()))
         };
-        // Commands of the server and of connections are mostly refused there.
+        // Within transactions and scripts, most commands of the server and of connections are
+        // refused.
         let needs_data = is_within && random.below(8) != 0;
         let fits = |rule: &Rule| {
             !is_absent(rule)

@@ -1,4 +1,4 @@
-//! Random commands: sentences of the grammar of the rows, some of them damaged.
+//! Generates random commands: sentences of the rows' grammar, some of them damaged.
 
 use super::arguments::{Vocabulary, entry_bound, odd_number, value};
 use super::families::{Family, Place, Rules};
@@ -7,7 +7,7 @@ use super::grammar::{Arguments as _, Rule};
 use super::scripts::{Calls, Scripts};
 use harness::{Random, Reply};
 
-/// Commands of Redis 7.0 that cannot be compared, and why.
+/// Commands of Redis 7.0 that cannot be compared, with the reasons.
 const NOT_COMPARED: &[(&str, &str)] = &[
     ("ACL", "alone is refused; tests/administration.rs compares it"),
     ("ACL CAT", "lists what there is"),
@@ -77,7 +77,7 @@ const OPTIONS: [&str; 24] = [
     "nonsense",
 ];
 
-/// One in this many batches is about a string of 512 MB.
+/// One of this many batches uses a string of 512 MB.
 const BATCHES_A_GIANT: u64 = 4000;
 
 /// A request's words.
@@ -87,7 +87,7 @@ pub(super) type Words = Vec<Vec<u8>>;
 #[derive(Clone)]
 pub(super) struct Request {
     pub(super) words: Words,
-    /// What it calls, if it runs a script.
+    /// The calls of the request, if it runs a script.
     pub(super) calls: Calls,
 }
 
@@ -97,7 +97,7 @@ impl Request {
     }
 }
 
-/// Draws commands from the rules.
+/// Draws commands from the grammar.
 pub(super) struct Generator {
     random: Random,
     family: &'static Family,
@@ -106,7 +106,7 @@ pub(super) struct Generator {
     scripts: Scripts,
 }
 
-/// The rules of all commands that can be compared.
+/// Returns the rules of all commands that can be compared.
 pub(super) fn comparable() -> Vec<Rule> {
     let is_compared = |rule: &Rule| NOT_COMPARED.iter().all(|(name, _)| rule.name != *name);
     let mut rules = Rule::all();
@@ -122,12 +122,12 @@ impl Generator {
         Self { random, family, rules, vocabulary, scripts: Scripts::default() }
     }
 
-    /// The number of different commands and subcommands.
+    /// Returns the number of different commands and subcommands.
     pub(super) fn variety(&self) -> usize {
         self.rules.len()
     }
 
-    /// Commands at the beginning of a history: they store scripts and functions.
+    /// Returns the commands at the beginning of a history, which store scripts and functions.
     pub(super) fn setting(&mut self) -> Vec<Words> {
         self.rules.choose_types(&mut self.random);
         if !self.family.has_scripts() {
@@ -137,12 +137,12 @@ impl Generator {
         self.scripts.renew(&mut self.random, bodies.into())
     }
 
-    /// Takes note of the replies to [`Self::setting`], among which are digests of scripts.
+    /// Records the replies to [`Self::setting`], which include the digests of scripts.
     pub(super) fn learn(&mut self, replies: &[Reply]) {
         self.scripts.learn(replies);
     }
 
-    /// Commands that are sent at once.
+    /// Returns the commands that are sent at once.
     pub(super) fn batch(&mut self, length: u64) -> Vec<Request> {
         if self.family.has_giants() && self.random.below(BATCHES_A_GIANT) == 0 {
             let giants = giant::batch(&mut self.random, length);
@@ -161,7 +161,7 @@ impl Generator {
         batch
     }
 
-    /// MULTI, some commands, and what ends it.
+    /// Appends MULTI, some commands, and the command that ends the transaction.
     fn transaction(&mut self, batch: &mut Vec<Request>, room: usize) {
         let word = |word: &str| Request::plain(vec![word.into()]);
         let watches = self.random.below(3) == 0;
@@ -173,7 +173,8 @@ impl Generator {
         let mut place = Place::Queued;
         for _ in 0..self.random.below(most + 1) {
             let request = self.request(place);
-            // What follows these is not queued, and would wait.
+            // These commands end the queue: the requests after them would not be queued and might
+            // block.
             let ends = |name: &&str| request.words[0].eq_ignore_ascii_case(name.as_bytes());
             if ["DISCARD", "EXEC", "RESET"].iter().any(ends) {
                 place = Place::Alone;
@@ -191,7 +192,7 @@ impl Generator {
         self.scripts.request(&mut self.random, calls)
     }
 
-    /// What a script calls.
+    /// Returns the calls of a script.
     fn calls(&mut self) -> Vec<Words> {
         (0..=self.random.below(4)).map(|_| self.command(Place::Called)).collect()
     }
@@ -202,7 +203,7 @@ impl Generator {
         while place == Place::Called && rule.name == "WAIT" {
             rule = self.rules.draw(random, place);
         }
-        // Otherwise the servers would mostly be empty.
+        // Most of these commands are omitted, because otherwise the servers would mostly be empty.
         let empties = ["FLUSHALL", "FLUSHDB"].contains(&rule.name.as_str());
         if let Some(set) = self.rules.set().filter(|_| empties && random.below(8) != 0) {
             rule = set;
@@ -217,7 +218,7 @@ impl Generator {
         }
         let random = &mut self.random;
         match name.as_str() {
-            // Since 7.2 a name is set only after the login has succeeded.
+            // Since 7.2, a client name is only set after the login has succeeded.
             "HELLO" => {
                 let options = words.iter().position(|word| word == b"SETNAME");
                 words.truncate(options.unwrap_or(words.len()));
@@ -241,14 +242,14 @@ impl Generator {
             tame(&mut words);
         }
         if name == "CLIENT KILL" && words.len() > 3 {
-            // A connection must match all filters, so this never matches the connection that
+            // A connection must match all filters, so this filter never matches the connection that
             // compares.
             words.extend([b"ID".to_vec(), b"999999999".to_vec()]);
         }
         words
     }
 
-    /// A whole command with its arguments.
+    /// Returns a command with its arguments.
     fn sentence(&mut self) -> Words {
         let random = &mut self.random;
         let rule = self.rules.draw(random, Place::Alone);
@@ -257,7 +258,7 @@ impl Generator {
         words
     }
 
-    /// An argument of each kind; sometimes one is repeated.
+    /// Returns an argument of each kind; sometimes one is repeated.
     fn arguments(&mut self, kinds: &[&str]) -> Words {
         let times = 1 + self.random.below(8) / 7;
         let all = kinds.repeat(times as usize);
@@ -265,8 +266,7 @@ impl Generator {
         all.iter().map(|kind| vocabulary.argument(&mut self.random, kind)).collect()
     }
 
-    /// Leaves most commands unchanged, and makes others too long, too short, contradictory or
-    /// unusual.
+    /// Leaves most commands unchanged. Makes others too long, too short, contradictory or unusual.
     fn damage(&mut self, words: &mut Words) {
         let random = &mut self.random;
         let place = |random: &mut Random, from: usize, words: &Words| {
@@ -281,7 +281,7 @@ impl Generator {
                 let at = place(random, 1, words);
                 words.insert(at, random.choose(&OPTIONS).into());
             }
-            // Repeated options, and keys.
+            // Repeats options and keys.
             8 | 9 if words.len() > 2 => {
                 let from = place(random, 1, words).min(words.len() - 1);
                 let again = words[from..].to_vec();
@@ -308,20 +308,20 @@ impl Generator {
     }
 }
 
-/// Replaces numbers that damage may have put where they cause harm: offsets that would make a
-/// string of hundreds of megabytes, and times that pass during the comparison.
+/// Replaces numbers that damage has put where they cause harm: offsets that would create a string
+/// of hundreds of megabytes, and times that pass during the comparison.
 fn tame(words: &mut Words) {
     let is = |word: &[u8], names: &[&str]| {
         names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
     };
     let name = words[0].clone();
     if is(&name, &["XADD"]) {
-        // The servers' clocks would produce different ids.
+        // IDs from the servers' clocks would differ.
         let by_clock = words.iter_mut().filter(|word| *word == b"*");
         by_clock.for_each(|word| *word = b"8-*".to_vec());
     }
     if is(&name, &["SPOP"]) && (2..4).contains(&words.len()) {
-        // Unless all members are removed, each server chooses which ones remain.
+        // Unless all members are removed, each server chooses which members remain.
         let count = words.get(2).map(|count| std::str::from_utf8(count).ok()?.parse::<u64>().ok());
         if count.is_none_or(|count| count.is_some_and(|count| count > 0)) {
             words.truncate(2);
@@ -329,7 +329,7 @@ fn tame(words: &mut Words) {
         }
     }
     if is(&name, &["HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER"]) {
-        // As many are drawn, and most of them several times.
+        // A huge negative count draws that many members, most of them several times.
         let is_huge = |word: &[u8]| {
             let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<i64>().ok());
             number.is_some_and(|number| number < -100_000)
@@ -343,7 +343,7 @@ fn tame(words: &mut Words) {
         name if is(name, &["ZRANGESTORE"]) && is_by_member => 3,
         _ => usize::MAX,
     };
-    // The range between two members is not defined if scores differ.
+    // The range between two members is undefined if their scores differ.
     let bounds = words.iter_mut().skip(bounds_at).zip([b"-", b"+"]);
     bounds.for_each(|(word, bound)| *word = bound.to_vec());
     for at in 1..words.len() {
@@ -355,7 +355,7 @@ fn tame(words: &mut Words) {
         let is_restored = at == 2 && is(&name, &["RESTORE"]);
         let is_idle = is(&name, &["RESTORE"]) && is(&words[at - 1], &["IDLETIME"]);
         if is_idle && number > 100_000 || is_restored && number > 1_000_000_000_000_000 {
-            // Redis' sum of such a number and the current time overflows.
+            // In Redis, the sum of such a number and the current time overflows.
             words[at] = b"100000".to_vec();
         } else if is_place && (1_300_000..=u32::MAX.into()).contains(&number) {
             words[at] = b"4294967296".to_vec();

@@ -1,9 +1,9 @@
-//! Strings at the limit of 512 MB: commands that create one, and commands that read it before it is
-//! removed again, so that no other command encounters it.
+//! Strings at the limit of 512 MB. A batch creates such a string, reads it and removes it again, so
+//! that no other command encounters it.
 
 use harness::Random;
 
-/// Commands that create it.
+/// Commands that create such a string.
 const MAKING: [&[&str]; 4] = [
     &["SETRANGE", "giant", "536870911", "x"],
     &["SETBIT", "giant", "4294967295", "1"],
@@ -11,7 +11,7 @@ const MAKING: [&[&str]; 4] = [
     &["BITFIELD", "giant", "SET", "i64", "#67108863", "-2"],
 ];
 
-/// Commands that read it; none of the replies is large.
+/// Commands that read the string and have short replies.
 const ASKING: [&[&str]; 29] = [
     &["SETRANGE", "giant", "536870912", "x"],
     &["SETRANGE", "giant", "536870912", ""],
@@ -44,7 +44,7 @@ const ASKING: [&[&str]; 29] = [
     &["INCR", "giant"],
 ];
 
-/// As many commands as a batch has.
+/// Returns the commands of a batch.
 pub(super) fn batch(random: &mut Random, length: u64) -> Vec<Vec<Vec<u8>>> {
     let making = random.choose(&MAKING);
     let asking = (2..length).map(|_| random.choose(&ASKING));

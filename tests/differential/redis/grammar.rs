@@ -1,13 +1,13 @@
-//! The arguments of each command according to `docs/commands.md`, which is generated from the rows;
-//! and sentences of that grammar.
+//! The grammar of each command's arguments according to `docs/commands.md`, which is generated from
+//! the rows, and sentences of that grammar.
 
 use harness::Random;
 
 /// A command with the grammar of its arguments.
 pub(super) struct Rule {
-    /// One word, or two for a subcommand.
+    /// The name: one word, or two for a subcommand.
     pub(super) name: String,
-    /// The heading of its group on the page.
+    /// The heading of the command's group on the page.
     pub(super) group: String,
     /// The version of Redis that introduced it, or `nagi`.
     since: String,
@@ -19,13 +19,13 @@ enum Node {
     Word(String),
     /// A placeholder for an argument of this kind.
     Argument(String),
-    /// One after the other.
+    /// Nodes one after another.
     Sequence(Vec<Node>),
-    /// One of several.
+    /// One of several nodes.
     Choice(Vec<Node>),
-    /// Optional.
+    /// A node that may be omitted.
     Optional(Box<Node>),
-    /// Any number of times.
+    /// A node that may occur any number of times.
     Repeated(Box<Node>),
 }
 
@@ -38,17 +38,17 @@ pub(super) enum Part {
     Argument(String),
 }
 
-/// The maximal number of sentences for one rule.
+/// Maximum number of sentences for one rule.
 const MAX_SENTENCES: usize = 400;
 
 /// Generates arguments of the kinds that rows name.
 pub(super) trait Arguments {
-    /// One argument, which may consist of any bytes.
+    /// Returns an argument, which may consist of any bytes.
     fn argument(&mut self, random: &mut Random, kind: &str) -> Vec<u8>;
 }
 
 impl Rule {
-    /// The rules of all commands of Redis' protocol.
+    /// Returns the rules of all commands of Redis' protocol.
     pub(super) fn all() -> Vec<Self> {
         let page = include_str!("../../../docs/commands.md");
         let redis = page.split("\n## ").find(|part| part.starts_with("Redis\n"));
@@ -61,7 +61,7 @@ impl Rule {
             .filter_map(|(group, row)| Some((group, row.split_once("` | ")?)))
             .filter_map(|(group, (usage, rest))| Some((group, usage, rest.split_once(" | ")?.0)))
             .collect();
-        // The second words of these are names, unlike that of `BITOP AND | OR ...`.
+        // The second words of these commands are names, unlike the words in `BITOP AND | OR ...`.
         let containers: Vec<&str> = rows
             .iter()
             .filter_map(|(_, usage, _)| usage.split_once(' '))
@@ -82,7 +82,7 @@ impl Rule {
         }
     }
 
-    /// Whether it waits for other clients, except in a transaction or in a script.
+    /// Whether the command may block when it is executed outside of transactions and scripts.
     pub(super) fn waits(&self) -> bool {
         let blocks = ["BLMOVE", "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMAX"];
         blocks.contains(&self.name.as_str()) || self.name == "BZPOPMIN"
@@ -103,13 +103,14 @@ impl Rule {
         Self { name, group: group.to_owned(), since: since.to_owned(), arguments }
     }
 
-    /// Sentences of the grammar, after the name: with and without each option, with each choice,
-    /// and with repeatable parts not at all, once and twice; not more than the maximum of these.
+    /// Returns sentences of the grammar, without the name: with and without each option, with each
+    /// choice, and with repeatable parts zero, one and two times. The number of sentences is
+    /// limited.
     pub(super) fn sentences(&self) -> Vec<Vec<Part>> {
         self.arguments.sentences()
     }
 
-    /// Arguments that match the grammar.
+    /// Returns arguments that match the grammar.
     pub(super) fn arguments(
         &self,
         random: &mut Random,
@@ -125,8 +126,8 @@ fn is_literal(word: &str) -> bool {
     word.chars().all(|letter| letter.is_ascii_uppercase() || letter == '-')
 }
 
-/// Reads up to the closing bracket or the end. Within brackets a bar separates sequences, outside
-/// it separates words.
+/// Parses up to the closing bracket or the end. Within brackets a bar separates sequences; outside
+/// of brackets it separates words.
 fn sequence(words: &mut Vec<&str>, within: bool) -> Node {
     let mut choices = Vec::new();
     let mut nodes: Vec<Node> = Vec::new();
@@ -215,7 +216,7 @@ impl Node {
     }
 }
 
-/// Each of the first followed by each of the second.
+/// Returns each sentence of `first` followed by each sentence of `second`.
 fn joined(first: &[Vec<Part>], second: &[Vec<Part>]) -> Vec<Vec<Part>> {
     let with = |before: &Vec<Part>, after: &Vec<Part>| [&before[..], after].concat();
     first.iter().flat_map(|it| second.iter().map(move |after| with(it, after))).collect()

@@ -1,4 +1,4 @@
-//! nagi compared with redis-server.
+//! Compares nagi with redis-server.
 
 mod arguments;
 mod bytes;
@@ -22,19 +22,19 @@ use self::generator::{Generator, Request, Words};
 use self::verdicts::{Judge, Received};
 use harness::{Connection, Random, Reply, Server, encode_command};
 
-/// Sent at once, so that pipelines are compared as well.
+/// The number of commands sent at once, so that pipelines are compared as well.
 const BATCH: u64 = 16;
 
-/// A batch ends with an empty keyspace about this often, so that histories stay short.
+/// The keyspace is emptied after about this number of batches, so that histories stay short.
 const BATCHES_A_HISTORY: u64 = 40;
 
-/// The latest commands, all of which are shown.
+/// The number of latest commands that are shown in full.
 const LATEST: usize = 8;
 
-/// Enough to find the cause.
+/// The number of differences after which a run stops, which is enough to find the cause.
 const MAX_DIFFERENCES: u64 = 20;
 
-/// The source of payloads for RESTORE: commands that store them under `a`.
+/// Commands that store the values whose payloads are used for RESTORE, each under the key `a`.
 const SAMPLES: [&str; 11] = [
     "SET a 1",
     "SET a word",
@@ -49,9 +49,8 @@ const SAMPLES: [&str; 11] = [
     "GEOADD a 13.361389 38.115556 f1 15.087269 37.502669 f2",
 ];
 
-/// Settings that decide how large a small collection is: elements, bytes of an element. Each
-/// history
-/// has others, so that collections change their forms all the time.
+/// Settings that limit small collections: the number of elements, or the bytes of an element. Each
+/// history uses other values, so that collections often change their encoding.
 const LIMITS: [(&str, Limit); 11] = [
     ("hll-sparse-max-bytes", Limit::SketchBytes),
     ("hash-max-listpack-entries", Limit::Elements),
@@ -66,24 +65,24 @@ const LIMITS: [(&str, Limit); 11] = [
     ("set-max-listpack-value", Limit::NewerBytes),
 ];
 
-/// What a setting of [`LIMITS`] counts.
+/// The unit of a setting of [`LIMITS`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Limit {
-    /// From 2 to 4.
+    /// A number of elements, from 2 to 4.
     Elements,
-    /// 8, around which many elements are.
+    /// A length of elements of 8 bytes; many elements have about this length.
     Bytes,
-    /// So many that often the number of entries decides.
+    /// A number of bytes so large that the number of entries often decides first.
     NodeBytes,
-    /// From so few that a sketch with a few elements is dense.
+    /// A number of bytes that may be so small that a sketch with few elements is dense.
     SketchBytes,
-    /// As [`Limit::Elements`]; redis-server 7.0 lacks the setting.
+    /// Like [`Limit::Elements`], for a setting that redis-server 7.0 lacks.
     NewerElements,
-    /// The same for [`Limit::Bytes`].
+    /// Like [`Limit::Bytes`], for a setting that redis-server 7.0 lacks.
     NewerBytes,
 }
 
-/// CONFIG SET for all limits: that for nagi, and that for redis-server 7.0.
+/// Returns CONFIG SET for all limits: for nagi, and for redis-server 7.0.
 fn limits(random: &mut Random) -> [Words; 2] {
     let mut requests = [(); 2].map(|()| vec![b"CONFIG".to_vec(), b"SET".to_vec()]);
     for (name, limit) in LIMITS {
@@ -103,14 +102,14 @@ fn limits(random: &mut Random) -> [Words; 2] {
     requests
 }
 
-/// Two servers that receive the same commands, and what was found so far.
+/// Two servers that receive the same commands, and the results so far.
 struct Comparison {
     ours: Connection,
     theirs: Connection,
     protocol: u8,
     generator: Generator,
     judge: Judge,
-    /// The commands since both servers were empty.
+    /// The commands since both servers were last empty.
     history: Vec<Words>,
     /// Whether the next batch begins a history.
     is_over: bool,
@@ -120,15 +119,16 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Empties both servers and sets their limits anew.
+    /// Empties both servers, and sets their limits to new values.
     fn begin_history(&mut self, random: &mut Random) {
         self.history.clear();
         let limits = limits(random);
         for (connection, limits) in [&mut self.ours, &mut self.theirs].into_iter().zip(limits) {
-            // A transaction may have begun.
+            // The connection may be within a transaction.
             let _ = connection.run("DISCARD");
             connection.check("FLUSHALL", "+OK\r\n");
-            // A command that one of them has refused may have left them with different limits.
+            // If one server refused a CONFIG SET, the limits may differ, so all of them are set
+            // again.
             assert_eq!(connection.run_words(&limits), Reply::Simple("OK".to_owned()));
         }
         let setting = self.generator.setting();
@@ -147,9 +147,8 @@ impl Comparison {
     /// Sends a batch and compares the replies.
     fn batch(&mut self) {
         let requests = self.generator.batch(BATCH);
-        // A transaction may have begun, and either server may have changed the version of
-        // RESP, by a
-        // command or by RESET.
+        // The connection may be within a transaction, and a command or RESET may have changed the
+        // version of RESP on one server.
         let hello = encode_command(&["HELLO", &self.protocol.to_string()]);
         let begin = [encode_command(&["DISCARD"]), hello].concat();
         let bytes = requests.iter().flat_map(|request| encode_command(&request.words));
@@ -167,7 +166,7 @@ impl Comparison {
         }
     }
 
-    /// Takes note of the replies to a request. Returns whether later ones cannot be compared.
+    /// Records the replies to a request. Returns whether later replies cannot be compared.
     fn note(&mut self, request: &Request, replies: &(Received, Received)) -> bool {
         let outcome = self.judge.judge(request, &replies.0, &replies.1);
         self.history.push(request.words.clone());
@@ -221,7 +220,7 @@ fn compare(protocol: u8) {
     assert_eq!(comparison.differences, 0, "they differ");
 }
 
-/// The replies of DUMP for the samples.
+/// Returns the replies of DUMP for the samples.
 fn payloads(server: &mut Connection) -> Vec<Vec<u8>> {
     let payload = |sample: &&str| {
         let _ = server.run("DEL a");
@@ -234,8 +233,8 @@ fn payloads(server: &mut Connection) -> Vec<Vec<u8>> {
     SAMPLES.iter().map(payload).collect()
 }
 
-/// Shows what led to a difference: the latest commands, and before them those that name the same
-/// keys or change the connection.
+/// Shows the history of a difference: the latest commands, and earlier ones that name the same keys
+/// or change the connection.
 fn show(history: &[Words], ours: &[u8], theirs: &[u8]) {
     let (last, before) = history.split_last().expect("a command was sent");
     let matters = |words: &Words| {
@@ -260,7 +259,7 @@ fn line(words: &Words) -> String {
     brief(&words.collect::<Vec<_>>().join(" "))
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 fn brief(text: &str) -> String {
     text.chars().take(300).collect()
 }

@@ -1,20 +1,21 @@
-//! Random scripts and functions: bodies that call a few commands of the grammar, and return their
-//! replies or values of every kind, or fail after they have written.
+//! Generates random scripts and functions. Their bodies call a few commands of the grammar, and
+//! return the replies or values of every kind, or fail after they have written.
 
 use super::differences::is_exact;
 use super::generator::{Request, Words};
 use harness::{Random, Reply};
 
-/// What a script calls, which decides how its replies are compared.
+/// The calls of a request's script, which determine how replies are compared.
 #[derive(Clone)]
 pub(super) enum Calls {
-    /// It is no script.
+    /// The request runs no script.
     None,
-    /// The script's reply is that of the first call.
+    /// The script's reply is the reply to the first call.
     First(Vec<Words>),
-    /// It is an array of their replies, up to the first that Lua takes for nil.
+    /// The script's reply is an array of the replies to the calls, up to the first that Lua takes
+    /// for nil.
     Each(Vec<Words>),
-    /// It is something else.
+    /// The script's reply is something else.
     Hidden(Vec<Words>),
 }
 
@@ -27,7 +28,7 @@ impl Calls {
     }
 }
 
-/// First lines, which declare flags.
+/// First lines of scripts, which declare flags.
 const FIRST_LINES: [&str; 12] = [
     "#!lua\n",
     "#!lua flags=no-writes\n",
@@ -59,7 +60,7 @@ const BEGINNINGS: [&str; 12] = [
     "local n = tonumber(ARGV[1]) if n and n > 100 then return n end ",
 ];
 
-/// Values that are returned, of every kind that has a reply.
+/// Values that scripts return, of every kind that has a reply.
 const VALUES: [&str; 72] = [
     "1",
     "-1",
@@ -135,7 +136,7 @@ const VALUES: [&str; 72] = [
     "coroutine.create(function() end)",
 ];
 
-/// Ends that fail, or call what must fail.
+/// Final statements that fail, or that call a command which must fail.
 const FAILURES: [&str; 41] = [
     "error('plain')",
     "error({err = 'MY table'})",
@@ -180,7 +181,7 @@ const FAILURES: [&str; 41] = [
     "return pcall(error, {err = 'MY caught'})",
 ];
 
-/// Ends that do not compile.
+/// Final statements that do not compile.
 const UNCOMPILED: [&str; 8] = [
     "return return",
     "x = ",
@@ -192,7 +193,7 @@ const UNCOMPILED: [&str; 8] = [
     "goto a",
 ];
 
-/// A script's text, and what fits it.
+/// The text of a script, and the keys, arguments and calls that fit it.
 struct Body {
     text: Vec<u8>,
     keys: Words,
@@ -200,7 +201,7 @@ struct Body {
     calls: Calls,
 }
 
-/// A script that is stored by its digest, or a function.
+/// A script that is stored under its digest, or a function.
 struct Stored {
     verbs: [&'static str; 2],
     name: Vec<u8>,
@@ -214,10 +215,11 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    /// How many of both kinds there are.
+    /// The number of stored scripts and functions.
     pub(super) const COUNT: usize = 16;
 
-    /// Requests that store others instead, given what these call.
+    /// Returns requests that replace the stored scripts and functions by new ones with the given
+    /// calls.
     pub(super) fn renew(&mut self, random: &mut Random, calls: Vec<Vec<Words>>) -> Vec<Words> {
         let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
         let mut requests: Vec<Words> =
@@ -247,7 +249,7 @@ impl Scripts {
         requests
     }
 
-    /// Takes the digests from the replies to these requests.
+    /// Takes the digests of scripts from the replies to these requests.
     pub(super) fn learn(&mut self, replies: &[Reply]) {
         let scripts = self.stored.iter_mut().filter(|it| it.verbs[0] == "EVALSHA");
         for (script, reply) in scripts.zip(replies.iter().skip(2)) {
@@ -257,7 +259,7 @@ impl Scripts {
         }
     }
 
-    /// A request that runs a new script with these calls, or a stored one.
+    /// Returns a request that runs either a new script with these calls or a stored one.
     pub(super) fn request(&self, random: &mut Random, calls: Vec<Words>) -> Request {
         let is_stored = !self.stored.is_empty() && random.below(2) == 0;
         let new;
@@ -285,7 +287,7 @@ impl Scripts {
     }
 }
 
-/// A body that calls these commands.
+/// Returns a body that performs these calls.
 fn body(random: &mut Random, calls: Vec<Words>, is_script: bool) -> Body {
     let mut text = String::new();
     if is_script && random.below(12) == 0 {
@@ -320,14 +322,15 @@ fn body(random: &mut Random, calls: Vec<Words>, is_script: bool) -> Body {
     Body { text: text.into_bytes(), keys, arguments, calls }
 }
 
-/// The last statement, and what it makes of the calls.
+/// Returns the final statement, and how the script's reply relates to the calls.
 fn end(random: &mut Random, calls: Vec<Words>, is_script: bool) -> (String, Calls) {
     let names: Vec<String> = (1..=calls.len()).map(|number| format!("r{number}")).collect();
     match random.below(24) {
         0..12 => (format!("return {{{}}}", names.join(", ")), Calls::Each(calls)),
         12..15 => ("return r1".to_owned(), Calls::First(calls)),
         15 if is_exact(&calls[0]) => {
-            // The length of a table with nils among its elements is not defined.
+            // Lua does not define the length of a table with nils among its elements, so elements
+            // are counted.
             let end = "local n = 0 if type(r1) == 'table' then for _ in pairs(r1) do n = n + 1 \
                        end end return {type(r1), n, tostring(type(r1) ~= 'table' and r1)}";
             (end.to_owned(), Calls::Hidden(calls))
@@ -347,7 +350,8 @@ fn end(random: &mut Random, calls: Vec<Words>, is_script: bool) -> (String, Call
     }
 }
 
-/// An expression for a word of a call: a literal, a key or an argument of the script, or a number.
+/// Returns an expression for a word of a call: a literal, a key or an argument of the script, or a
+/// number.
 fn expression(
     random: &mut Random,
     place: usize,
@@ -390,7 +394,7 @@ fn expression(
     }
 }
 
-/// A string of Lua.
+/// Returns a Lua string literal.
 fn quoted(bytes: &[u8]) -> String {
     let letter = |byte: &u8| match byte {
         b'\'' | b'\\' => format!("\\{}", char::from(*byte)),

@@ -1,23 +1,24 @@
-//! Invalid variants of every command, in order instead of at random: too few words and too many,
-//! each argument wrong in each way, options repeated and combined. Both servers' replies must be
-//! the same.
+//! Invalid variants of every command, generated systematically instead of at random: too few and
+//! too many words, each argument wrong in each way, options repeated and combined. Both servers
+//! must reply the same.
 
 use super::differences::{Verdict, judge};
 use super::generator::{Words, comparable};
 use super::grammar::{Part, Rule};
 use harness::{Connection, Reply, Server, encode_command};
 
-/// Beyond the arity of any command.
+/// More words than the arity of any command.
 const MAX_WORDS: usize = 12;
 
-/// Commands that redis-server 7.0 knows with another number of arguments, and why.
+/// Commands that have another arity in redis-server 7.0, with the reasons.
 const OTHER_ARITY: &[(&str, &str)] =
     &[("BGSAVE", "CANCEL is Valkey's"), ("MODULE|LOADEX", "is checked otherwise since 7.2")];
 
-/// Commands that wait, have others wait, or depend on the time if they stand alone.
+/// Commands that are not sent alone, because they block, make other requests wait, or depend on the
+/// time.
 const NOT_ALONE: [&str; 6] = ["MULTI", "XAUTOCLAIM", "XCLAIM", "XPENDING", "XREAD", "XREADGROUP"];
 
-/// The values of the keys that arguments name; they are set again for each request.
+/// Commands that set the keys which arguments name. They are sent again before each request.
 const SETTING: [&str; 8] = [
     "FLUSHALL",
     "SET number 41",
@@ -32,8 +33,8 @@ const SETTING: [&str; 8] = [
 /// The keys of [`SETTING`], and one that does not exist.
 const KEYS: [&str; 8] = ["number", "text", "limit", "expiring", "sketch", "list", "set", "none"];
 
-/// What replaces every argument in turn: numbers at limits and beyond, texts that are not numbers,
-/// and words that are valid elsewhere.
+/// Words that replace every argument in turn: numbers at limits and beyond, texts that are not
+/// numbers, and words that are valid in other places.
 const WRONG: [&str; 22] = [
     "",
     "x",
@@ -59,7 +60,7 @@ const WRONG: [&str; 22] = [
     "sketch",
 ];
 
-/// Options that are put where they may be invalid.
+/// Options that are inserted where they may be invalid.
 const OPTIONS: [&str; 12] = [
     "NX", "XX", "GT", "LT", "GET", "KEEPTTL", "PERSIST", "REPLACE", "ABSTTL", "COUNT", "BIT", "SAT",
 ];
@@ -78,7 +79,8 @@ impl Pair {
         Pair { ours, theirs, asked: 0, differences: Vec::new() }
     }
 
-    /// Sends requests to both and compares their replies, except those to the first `setting`.
+    /// Sends requests to both servers and compares the replies, except those to the first `setting`
+    /// requests.
     fn ask(&mut self, setting: usize, requests: &[Words]) {
         let bytes: Vec<u8> = requests.iter().flat_map(|words| encode_command(words)).collect();
         self.ours.send(&bytes);
@@ -113,7 +115,7 @@ fn words(text: &[&str]) -> Words {
     text.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// The rows as returned by nagi's COMMAND: the words of a name and the arity.
+/// Returns the rows of nagi's COMMAND: the words of the name, and the arity.
 fn rows(client: &mut Connection) -> Vec<(String, i64)> {
     let row = |reply: &Reply| (reply.list()[0].text().to_uppercase(), reply.list()[1].integer());
     let mut rows = Vec::new();
@@ -148,7 +150,8 @@ fn wrong_numbers_of_words_are_refused_as_by_redis() {
             for filler in ["1", "HELP", ""] {
                 let mut request = words(&name);
                 request.resize(count, filler.as_bytes().to_vec());
-                // A word after the name of a container is a subcommand, which would be run.
+                // A word after the name of a container command is a subcommand, which would be
+                // executed.
                 if name.len() == 1 && count > 1 && filler == "HELP" {
                     continue;
                 }
@@ -159,7 +162,7 @@ fn wrong_numbers_of_words_are_refused_as_by_redis() {
     pair.end();
 }
 
-/// A valid argument of a kind.
+/// Returns a valid argument of a kind.
 fn fitting(kind: &str, key: &str) -> String {
     let fitting = match kind {
         "key" | "key1" | "source" | "sourcekey" => key,
@@ -189,7 +192,7 @@ fn fitting(kind: &str, key: &str) -> String {
     fitting.to_owned()
 }
 
-/// The request for a sentence.
+/// Returns the request for a sentence of the grammar.
 fn request(name: &str, sentence: &[Part], key: &str) -> Words {
     let argument = |part: &Part| match part {
         Part::Word(word) => word.clone(),
@@ -199,8 +202,8 @@ fn request(name: &str, sentence: &[Part], key: &str) -> Words {
     name.chain(sentence.iter().map(argument)).map(String::into_bytes).collect()
 }
 
-/// A request, and variants with a wrong word at each place, with each tail repeated, and with
-/// options added.
+/// Returns a request and its variants: with a wrong word at each place, with each tail repeated,
+/// and with options added.
 fn spoilt(good: &Words, name_words: usize) -> Vec<Words> {
     let mut all = vec![good.clone()];
     for place in name_words..good.len() {
@@ -220,7 +223,7 @@ fn spoilt(good: &Words, name_words: usize) -> Vec<Words> {
     all
 }
 
-/// Whether it ends soon, does not change the connection and does not affect everything.
+/// Whether a request returns soon, does not change the connection and does not affect everything.
 fn is_harmless(words: &Words) -> bool {
     let begins = |name: &str| {
         let name: Vec<&[u8]> = name.split(' ').map(str::as_bytes).collect();
@@ -247,7 +250,7 @@ fn wrong_arguments_are_refused_as_by_redis() {
             let keys = if uses_key && number < 8 { &KEYS[..] } else { &KEYS[..1] };
             for key in keys {
                 let good = request(&rule.name, sentence, key);
-                // In long sentences every place has already been wrong in shorter ones.
+                // In a long sentence, every place has already been wrong in shorter sentences.
                 let all = if number < 60 { spoilt(&good, name_words) } else { vec![good] };
                 for words in all.into_iter().filter(is_harmless) {
                     let begins = ["HELLO", "2"].map(|word| word.as_bytes().to_vec()).to_vec();

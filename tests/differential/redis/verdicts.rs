@@ -1,5 +1,5 @@
-//! Verdicts on requests that hold others: EXEC replies for queued commands, and a script's reply is
-//! made of those to what it calls.
+//! Verdicts on requests that contain others: EXEC replies to queued commands, and a script's reply
+//! consists of the replies to its calls.
 
 use super::differences::{Verdict, is_negative_offset, is_order_open, judge};
 use super::generator::{Request, Words};
@@ -12,20 +12,20 @@ pub(super) type Received = (Reply, Vec<u8>);
 /// The verdict on one request.
 pub(super) struct Outcome {
     pub(super) verdict: Verdict,
-    /// Whether the servers may have different data from now on: only one of them has executed a
-    /// command, or one whose effect is not determined.
+    /// Whether the data of the servers may differ from now on, because only one of them has
+    /// executed a command or because the effect of a command is not defined.
     pub(super) parts: bool,
 }
 
 /// Judges the requests of a connection in order.
 #[derive(Default)]
 pub(super) struct Judge {
-    /// What both servers have queued.
+    /// The requests that both servers have queued.
     queued: Vec<Request>,
 }
 
 impl Judge {
-    /// What is queued was discarded.
+    /// Forgets the queued requests, which were discarded.
     pub(super) fn forget(&mut self) {
         self.queued.clear();
     }
@@ -48,7 +48,7 @@ impl Judge {
         let is_open = executed.any(|request| {
             request.calls.all().iter().chain([&request.words]).any(may_store_different_data)
         });
-        // A PFADD that Redis ends with this error has added some elements, and one of nagi none.
+        // If a PFADD fails with this error, Redis has added some elements and nagi none.
         let refusal = b"INVALIDOBJ";
         let is_open = is_open || theirs.1.windows(refusal.len()).any(|bytes| bytes == refusal);
         if ours.1 == theirs.1 {
@@ -76,7 +76,7 @@ fn may_store_different_data(words: &Words) -> bool {
     is_sort && is_order_open(words) || is(name, "ZRANGESTORE") && is_negative_offset(words)
 }
 
-/// The verdict on a request by itself.
+/// Returns the verdict on a request that contains no queued requests.
 fn one(request: &Request, ours: &Received, theirs: &Received) -> Outcome {
     if ours.1 == theirs.1 {
         return Outcome { verdict: Verdict::Same, parts: false };
@@ -97,7 +97,7 @@ fn one(request: &Request, ours: &Received, theirs: &Received) -> Outcome {
         Calls::First(calls) => called(&calls[0], ours, theirs),
         Calls::Each(calls) => match (elements(&ours.1), elements(&theirs.1)) {
             (Some(mut ours), Some(mut theirs)) => {
-                // Lua's array ends where a call has returned nil.
+                // An array of Lua ends at the first nil, which is what a call may have returned.
                 let nil = (Reply::Null, Vec::new());
                 let len = ours.len().min(theirs.len()) + usize::from(ours.len() != theirs.len());
                 for list in [&mut ours, &mut theirs] {
@@ -112,7 +112,7 @@ fn one(request: &Request, ours: &Received, theirs: &Received) -> Outcome {
     }
 }
 
-/// The verdict on the reply to a call of a script, which the script returns.
+/// Returns the verdict on the reply to a call, which the script returns.
 fn called(words: &Words, ours: &Received, theirs: &Received) -> Outcome {
     let ours = without_place(ours);
     let theirs = without_place(theirs);
@@ -121,10 +121,11 @@ fn called(words: &Words, ours: &Received, theirs: &Received) -> Outcome {
     Outcome { verdict, parts: is_error(&ours.0) != is_error(&theirs.0) }
 }
 
-/// The verdict on scripts of which at least one has failed: one of the calls may be answered with
-/// these errors. What the other server answers to a call whose error ended the script on one of
-/// them is not known; it is something that the difference accepts. After it that server's script
-/// goes on, and a later statement may end it with another error.
+/// Returns the verdict on scripts of which at least one has failed. The difference is explained if
+/// these errors are permitted replies to one of the calls. If a call's error ended the script on
+/// only one server, the other server's reply to the call is unknown and taken as one that the
+/// difference accepts. That server's script has continued, so a later statement may have ended it
+/// with another error.
 fn failed(calls: &[Words], ours: &Reply, theirs: &Reply) -> Verdict {
     let successes = [
         Reply::Integer(0),
@@ -133,7 +134,8 @@ fn failed(calls: &[Words], ours: &Reply, theirs: &Reply) -> Verdict {
         Reply::Null,
         Reply::Bulk(Vec::new()),
     ];
-    // Without a place an error may be what the script returns in the end.
+    // An error without a place in the script may be a value that the script has returned at its
+    // end.
     let is_raised =
         |reply: &Reply| matches!(reply, Reply::Error(text) if text.contains(" script: "));
     let both_are_raised = is_raised(ours) && is_raised(theirs);
@@ -162,7 +164,7 @@ fn failed(calls: &[Words], ours: &Reply, theirs: &Reply) -> Verdict {
     Verdict::Different
 }
 
-/// A reply without the place in the script where an error was raised.
+/// Returns a reply without the place in the script where its error was raised.
 fn without_place(received: &Received) -> Received {
     match &received.0 {
         Reply::Error(text) => {
@@ -170,7 +172,7 @@ fn without_place(received: &Received) -> Received {
             let bytes = text.clone().into_bytes();
             (Reply::Error(text), bytes)
         }
-        // What Lua's pcall catches is the text alone.
+        // Lua's pcall returns only the text of the error.
         Reply::Bulk(text) if is_error_text(text) => {
             (Reply::Error(String::from_utf8_lossy(text).into_owned()), text.clone())
         }
@@ -187,7 +189,7 @@ fn place_removed(text: &str) -> String {
     text.split(" script: ").next().unwrap_or_default().to_owned()
 }
 
-/// Different if one of them is, and else explained if one of them is.
+/// Combines verdicts: different if one of them is, otherwise explained if one of them is.
 fn combined(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
     let mut whole = Outcome { verdict: Verdict::Same, parts: false };
     for outcome in outcomes {
@@ -201,7 +203,7 @@ fn combined(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
     whole
 }
 
-/// The elements of an array, each with its bytes.
+/// Returns the elements of an array, each with its bytes.
 fn elements(bytes: &[u8]) -> Option<Vec<Received>> {
     let (Reply::Array(array), _) = Reply::parse(bytes)? else { return None };
     let mut at = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;

@@ -1,7 +1,7 @@
-//! Line charts and dot plots as SVG, drawn by plotters: a title, panels side by side, a legend.
+//! Draws line charts and dot plots as SVG with plotters: a title, panels side by side, a legend.
 //!
 //! The colours are four of Okabe and Ito's palette, which readers with any colour vision can
-//! distinguish. Each line also has its own mark, and dashes carry a meaning independent of the
+//! distinguish. Each line also has its own mark. Dashes carry a meaning that is independent of the
 //! colour.
 
 use std::ops::Range;
@@ -18,13 +18,13 @@ use plotters::prelude::{
 use plotters::style::{Color, TextStyle};
 
 const WIDTH: u32 = 860;
-/// The minimum height.
+/// The minimum height of a figure, in pixels.
 const HEIGHT: u32 = 420;
-/// The height of a category's row.
+/// The height of a category's row, in pixels.
 const ROW_HEIGHT: u32 = 24;
-/// The maximum width of a character in a tick's label.
+/// The maximum width of a character in a tick's label, in pixels.
 const LABEL_CHARACTER_WIDTH: u32 = 8;
-/// The height of title, subtitle and legend.
+/// The height of title, subtitle and legend together, in pixels.
 const HEAD: u32 = 100;
 const COLOURS: [RGBColor; 4] =
     [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115), RGBColor(204, 121, 167)];
@@ -36,13 +36,13 @@ pub(super) struct Figure {
     pub(super) title: String,
     pub(super) subtitle: String,
     pub(super) panels: Vec<Panel>,
-    /// Names of the styles, in their order.
+    /// The names of the styles, in the order of their indices.
     pub(super) names: Vec<String>,
-    /// The meaning of solid and of dashed lines, if there are both.
+    /// The meanings of solid and of dashed lines, if a figure has both.
     pub(super) dashes: Option<[&'static str; 2]>,
 }
 
-/// One pair of axes.
+/// A pair of axes with its lines.
 pub(super) struct Panel {
     pub(super) title: String,
     pub(super) x: Axis,
@@ -54,7 +54,7 @@ pub(super) struct Panel {
 pub(super) struct Line {
     /// Whether the points are joined.
     pub(super) is_joined: bool,
-    /// The index of its name.
+    /// The index of the line's style in `Figure::names`.
     pub(super) style: usize,
     pub(super) is_dashed: bool,
     /// Whether each point is marked.
@@ -73,7 +73,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// From 0 to beyond `most`, in round steps.
+    /// Creates an axis from 0 to beyond `most`, in round steps.
     pub(super) fn linear(label: &str, most: f64) -> Self {
         let rough = (most.max(1e-9) / 5.0).log10().floor();
         let unit = 10_f64.powf(rough);
@@ -85,7 +85,8 @@ impl Axis {
         Axis { label: label.to_owned(), is_log: false, from: 0.0, to: count * step, ticks }
     }
 
-    /// Powers of ten of microseconds around `values`, each labelled in a suitable unit.
+    /// Creates an axis of powers of ten of microseconds around `values`. Each is labelled in a
+    /// suitable unit.
     pub(super) fn log_time(label: &str, values: impl Iterator<Item = f64>) -> Self {
         let (least, most) = values
             .filter(|value| value.is_finite())
@@ -98,7 +99,8 @@ impl Axis {
         Axis { label: label.to_owned(), is_log: true, from, to, ticks }
     }
 
-    /// Exactly these values, each about twice the previous one.
+    /// Creates an axis with a tick at each of `values`, each of which is about twice the previous
+    /// one.
     pub(super) fn doubling(label: &str, values: &[f64]) -> Self {
         let ends = values.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &v| (a.min(v), b.max(v)));
         let ticks = values.iter().map(|&value| (value, round(value))).collect();
@@ -106,7 +108,7 @@ impl Axis {
         Axis { label: label.to_owned(), is_log: true, from, to, ticks }
     }
 
-    /// Names from top to bottom; the first is at 0, the next at -1.
+    /// Creates an axis of names from top to bottom. The first is at 0, the second at -1.
     pub(super) fn categories(names: &[&str]) -> Self {
         let at = |index: usize| -(index as f64);
         let ticks = names.iter().enumerate().map(|(index, &name)| (at(index), name.to_owned()));
@@ -114,13 +116,14 @@ impl Axis {
         Axis { label: String::new(), is_log: false, from, to, ticks: ticks.collect() }
     }
 
-    /// The width of the longest tick label.
+    /// Returns the width of the longest tick label, in pixels.
     fn label_width(&self) -> u32 {
         let lengths = self.ticks.iter().map(|(_, label)| label.chars().count() as u32);
         lengths.max().unwrap_or(0) * LABEL_CHARACTER_WIDTH
     }
 
-    /// The position of a value, from 0 at the start to 1 at the end; values beyond are clamped.
+    /// Returns the position of a value, from 0 at the start to 1 at the end. Values beyond are
+    /// clamped.
     fn place(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(self.from) / self.from).ln() / (self.to / self.from).ln()
@@ -131,7 +134,7 @@ impl Axis {
     }
 }
 
-/// Formats without insignificant decimals.
+/// Formats a number without insignificant decimals.
 fn round(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -173,7 +176,7 @@ impl ValueFormatter<f64> for Axis {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Figure {
-    /// The figure as a standalone file.
+    /// Renders the figure as a standalone SVG file.
     pub(super) fn render(&self) -> Result<String> {
         let mut svg = String::new();
         let root = SVGBackend::with_string(&mut svg, (WIDTH, self.height())).into_drawing_area();

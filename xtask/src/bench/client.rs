@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-/// A limit that no reply may exceed.
+/// The time limit for every reply.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time from one request of the probe to the next.
 const PROBE_PACE: Duration = Duration::from_millis(1);
@@ -21,7 +21,7 @@ pub(super) fn connect(address: SocketAddr) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// A request as a RESP array.
+/// Encodes a request as a RESP array.
 pub(super) fn request(words: &[&[u8]]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -32,7 +32,7 @@ pub(super) fn request(words: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// Sends a request and receives exactly `expected`.
+/// Sends a request, and checks that the reply is `expected`.
 pub(super) fn check(stream: &mut TcpStream, request: &[u8], expected: &[u8]) -> Result<()> {
     stream.write_all(request)?;
     let mut got = vec![0; expected.len()];
@@ -41,7 +41,7 @@ pub(super) fn check(stream: &mut TcpStream, request: &[u8], expected: &[u8]) -> 
     Ok(())
 }
 
-/// Reads and discards a bulk string. Returns its length.
+/// Reads and discards a bulk string. Returns its length in bytes.
 pub(super) fn skip_bulk(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<usize> {
     let mut header = Vec::new();
     while !header.ends_with(b"\r\n") {
@@ -67,12 +67,13 @@ pub(super) struct Probed {
     pub(super) max_us: f64,
 }
 
-/// Requests a key that never exists, so that flushing or filling the server has no effect on it.
+/// Requests a key that never exists, so that flushing or filling the server does not affect the
+/// reply.
 fn ask(stream: &mut TcpStream) -> Result<()> {
     check(stream, &request(&[b"GET", b"probe"]), b"$-1\r\n")
 }
 
-/// Sends a small GET each millisecond until `stop` is set.
+/// Sends a small GET every millisecond until `stop` is set.
 fn probe(mut stream: TcpStream, stop: &AtomicBool) -> Result<Probed> {
     let mut times_us = Vec::new();
     let mut next = Instant::now();
@@ -98,7 +99,7 @@ pub(super) fn probe_beside<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Result<(Probed, T)> {
     let (stop, mut stream) = (AtomicBool::new(false), connect(address)?);
-    // Before the work begins, which may block the server.
+    // The first request is sent before the work begins, because the work may block the server.
     ask(&mut stream)?;
     std::thread::scope(|scope| {
         let probe = scope.spawn(|| probe(stream, &stop));
@@ -109,7 +110,8 @@ pub(super) fn probe_beside<T>(
     })
 }
 
-/// Two servers of the same kind. A delay of the idle one as well is not caused by the server.
+/// Two servers of the same kind. If the idle server is delayed as well, the delay is not caused by
+/// the busy server.
 #[derive(Clone, Copy)]
 pub(super) struct Pair {
     pub(super) busy: SocketAddr,

@@ -26,12 +26,12 @@ impl Protocol {
     }
 }
 
-/// The cores of the server and of the load.
+/// The cores on which the server and the load run.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Placement {
-    /// One worker on the first core, the load on the second.
+    /// One worker on the first core, and the load on the second.
     Pinned,
-    /// The server's default, with the load wherever the kernel places it.
+    /// The server's default number of workers, and the load wherever the kernel places it.
     Free,
 }
 
@@ -43,12 +43,12 @@ impl Placement {
         }
     }
 
-    /// A command that runs `program` on the server's cores.
+    /// Returns a command that runs `program` on the server's cores.
     fn server(self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         self.on_core("0", program)
     }
 
-    /// A command that runs `program` on the cores of the load.
+    /// Returns a command that runs `program` on the cores of the load.
     pub(super) fn load(self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         self.on_core("1", program)
     }
@@ -69,45 +69,45 @@ impl Placement {
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Nagi,
-    /// Another build of nagi, which is compared like a peer.
+    /// Another build of nagi, which is treated as a peer.
     OtherBuild,
     Redis,
     Memcached,
     Pogocache,
-    /// Answers without executing requests: a lower bound for all servers.
+    /// A server that answers without executing requests; its cost is a lower bound for all servers.
     Responder,
 }
 
-/// A folder for a server's files, which is removed on drop.
+/// A folder for a server's files, removed on drop.
 pub(super) struct Folder {
-    /// Its path for this process.
+    /// The path of the folder for this process.
     pub(super) ours: PathBuf,
-    /// Its path for the server, which may have another root.
+    /// The path of the folder for the server, which may have another root.
     theirs: String,
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder that cannot be removed is left to the system's clean-up.
+        // A folder that cannot be removed is left to the system's clean-up of temporary files.
         let _ = fs::remove_dir_all(&self.ours);
     }
 }
 
-/// One server of the comparison.
+/// A server in the comparison.
 pub(super) struct Contestant {
     pub(super) name: &'static str,
-    /// The version that it reports.
+    /// The version that the server reports.
     pub(super) version: String,
     kind: Kind,
     program: PathBuf,
-    /// The root directory that it is started in, if it has its own.
+    /// The root directory in which the server is started, if it is not `/`.
     root: Option<PathBuf>,
     /// The I/O driver of nagi.
     io: &'static str,
 }
 
 impl Contestant {
-    /// nagi and the responder, then every peer on this machine; missing ones are reported.
+    /// Returns nagi, the responder, and every peer on this machine. Reports missing peers.
     pub(super) fn all(nagi: &Path) -> Result<Vec<Self>> {
         let mut all = vec![Self::ours("nagi", Kind::Nagi, nagi)];
         let root = sid::prepare()?;
@@ -129,7 +129,7 @@ impl Contestant {
         Ok(Self::with_versions(all))
     }
 
-    /// nagi, another build of it, and the responder.
+    /// Returns nagi, another build of nagi, and the responder.
     pub(super) fn builds(nagi: &Path, other: &Path) -> Vec<Self> {
         Self::with_versions(vec![
             Self::ours("nagi", Kind::Nagi, nagi),
@@ -157,7 +157,7 @@ impl Contestant {
         all
     }
 
-    /// Replaces nagi by one entry for each of its drivers.
+    /// Replaces nagi by two entries, one for each of its I/O drivers.
     pub(super) fn split_drivers(all: &mut Vec<Self>) {
         let Some(nagi) = all.iter_mut().find(|it| it.is_nagi()) else { return };
         (nagi.name, nagi.io) = ("nagi, io_uring", "uring");
@@ -172,7 +172,7 @@ impl Contestant {
         all.insert(1, by_epoll);
     }
 
-    /// nagi's binary, which is also the load generator.
+    /// Returns the path of nagi's binary, which is also the load generator.
     pub(super) fn program(&self) -> &Path {
         &self.program
     }
@@ -181,18 +181,18 @@ impl Contestant {
         self.kind == Kind::Nagi
     }
 
-    /// Whether it is nagi, of this or another build.
+    /// Whether the server is nagi, in this build or another.
     pub(super) fn is_build(&self) -> bool {
         matches!(self.kind, Kind::Nagi | Kind::OtherBuild)
     }
 
-    /// Whether it is a server that nagi is compared with.
+    /// Whether the server is one that nagi is compared with.
     pub(super) fn is_peer(&self) -> bool {
         use Kind::{Memcached, OtherBuild, Pogocache, Redis};
         matches!(self.kind, Redis | Memcached | Pogocache | OtherBuild)
     }
 
-    /// Whether it is a server with BGSAVE that nagi is compared with.
+    /// Whether the server is a peer that supports BGSAVE.
     pub(super) fn has_snapshots(&self) -> bool {
         matches!(self.kind, Kind::Redis | Kind::OtherBuild)
     }
@@ -205,17 +205,17 @@ impl Contestant {
         }
     }
 
-    /// Starts it empty, with enough memory for all measurements.
+    /// Starts the server empty, with enough memory for all measurements.
     pub(super) fn start(&self, placement: Placement) -> Result<Server> {
         self.start_with(placement, &[])
     }
 
-    /// Starts it with its files in `folder`, including existing ones.
+    /// Starts the server with its files in `folder`, including existing ones.
     pub(super) fn start_in(&self, folder: &Folder) -> Result<Server> {
         self.start_with(Placement::Free, &["--dir", &folder.theirs])
     }
 
-    /// A new folder that the server can access.
+    /// Creates a folder that the server can access.
     pub(super) fn new_folder(&self) -> Result<Folder> {
         let theirs = format!("/tmp/nagi-bench-{}", std::process::id());
         let ours = match &self.root {
@@ -226,7 +226,7 @@ impl Contestant {
         Ok(Folder { ours, theirs })
     }
 
-    /// Starts it with further arguments.
+    /// Starts the server with additional arguments.
     pub(super) fn start_with(&self, placement: Placement, arguments: &[&str]) -> Result<Server> {
         let mut command = self.command(|program| placement.server(program));
         let pinned = placement == Placement::Pinned;
@@ -245,7 +245,7 @@ impl Contestant {
                 Server::start_memcached(command)
             }
             Kind::Pogocache => {
-                // It has none of the options of a redis-server, such as a folder.
+                // memcached has none of redis-server's options, such as the folder.
                 command.args(["--maxconns", "15000", "--threads", if pinned { "1" } else { "2" }]);
                 Server::start_pogocache(command)
             }
@@ -268,7 +268,7 @@ impl Contestant {
         }
     }
 
-    /// The version number in the output of `--version`, such as `Redis server v=8.0.6 sha=...`.
+    /// Returns the version in the output of `--version`, such as `Redis server v=8.0.6 sha=...`.
     fn ask_version(&self) -> String {
         let mut command = self.command(|program| Command::new(program));
         let text = process::output(command.arg("--version")).unwrap_or_default();

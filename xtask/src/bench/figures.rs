@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// Numbers of one measurement, by their names in the JSON.
+/// The figures of one measurement, by their names in the JSON.
 pub(super) type Figures = BTreeMap<&'static str, f64>;
 
-/// The median of each figure over all repetitions.
+/// Returns the median of each figure over all repetitions.
 pub(super) fn medians(repetitions: &[Figures]) -> Figures {
     let names = repetitions.first().into_iter().flat_map(BTreeMap::keys);
     names
@@ -16,7 +16,7 @@ pub(super) fn medians(repetitions: &[Figures]) -> Figures {
         .collect()
 }
 
-/// The middle value, or the mean of the two middle ones; NaN for none.
+/// Returns the middle value, or the mean of the two middle values; NaN if there are none.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

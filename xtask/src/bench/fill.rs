@@ -1,6 +1,6 @@
 //! Stores a range of keys, each once, as fast as one connection allows.
 //!
-//! The keys are those of `nagi bench --key-bytes 16`.
+//! The keys have the same names as with `nagi bench --key-bytes 16`.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -16,18 +16,19 @@ use super::contestants::Protocol;
 /// Length of every key in bytes.
 pub(super) const KEY_BYTES: usize = 16;
 
-/// Requests sent before reading the replies: enough to keep a server busy, less than sockets hold.
+/// Number of requests sent before reading the replies: enough to keep a server busy, and few enough
+/// for the buffers of sockets.
 const BATCH: u64 = 256;
 
 /// The value and TTL of each key.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) value_bytes: usize,
-    /// Long enough that no key expires during the measurement.
+    /// The TTL, which is so long that no key expires during the measurement.
     pub(super) ttl_seconds: Option<u32>,
 }
 
-/// Stores keys number `keys` in `server`.
+/// Stores the keys numbered `keys` in `server`.
 pub(super) fn fill(
     server: &Server,
     protocol: Protocol,

@@ -1,4 +1,4 @@
-//! A description of the machine of a measurement.
+//! Describes the machine on which a measurement was made.
 
 use std::fs;
 use std::process::Command;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{process, workspace};
 
-/// Of all servers: benches change at most the number of workers, and say so.
+/// The settings of all servers. Benchmarks change at most the number of workers, and say so.
 pub(super) const SETTINGS: &str = "default settings";
 
-/// The machine, the code and the command, so that the run can be repeated.
+/// Describes the machine, the code and the command, so that the run can be repeated.
 pub(super) fn describe() -> Value {
     let load_average = load_average();
     if load_average > 0.5 {
@@ -29,12 +29,12 @@ pub(super) fn describe() -> Value {
     })
 }
 
-/// Today, as 2026-11-21.
+/// Returns today's date in the form 2026-11-21.
 fn date() -> String {
     trimmed(Command::new("date").args(["-u", "+%F"]))
 }
 
-/// Runnable processes over the last minute.
+/// Returns the average number of runnable processes over the last minute.
 fn load_average() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0.0)
@@ -45,7 +45,8 @@ fn command() -> String {
     format!("cargo xtask {}", arguments.join(" "))
 }
 
-/// The commit, with a mark if the work tree differs from it, except in files that benches write.
+/// Returns the commit, with a mark if the working tree differs from it in files that benchmarks do
+/// not write.
 pub(super) fn revision() -> String {
     let git = |arguments: &[&str]| {
         trimmed(Command::new("git").args(arguments).current_dir(workspace::root()))
@@ -61,7 +62,7 @@ fn trimmed(command: &mut Command) -> String {
     process::output(command).unwrap_or_default().trim().to_owned()
 }
 
-/// The value of the first line `name: value` of a file.
+/// Returns the value of the first line `name: value` of a file.
 fn field(path: &str, name: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();

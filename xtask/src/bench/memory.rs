@@ -1,4 +1,4 @@
-//! The memory overhead of a key, beyond the bytes of the key and its value.
+//! Measures the memory overhead of a key, beyond the bytes of the key and its value.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use super::contestants::{Contestant, Placement, Protocol};
 use super::fill::{KEY_BYTES, Shape, fill};
 use super::report::{DOCUMENT, Report, Table, ratio};
 
-/// The numbers of keys at which memory is read: the overhead of tables that double varies with
-/// these.
+/// The numbers of keys, in millions, at which memory is read. Hash tables that double in size have
+/// an overhead that varies with the number of keys.
 const MILLIONS: [f64; 6] = [1.0, 1.2, 1.4, 1.7, 2.0, 2.4];
 
 const SHAPES: [Shape; 4] = [
@@ -26,7 +26,7 @@ struct Series {
     is_nagi: bool,
     is_peer: bool,
     empty_bytes: f64,
-    /// For each of [`MILLIONS`].
+    /// The overhead at each of [`MILLIONS`], in bytes.
     overhead_bytes_per_key: Vec<f64>,
 }
 
@@ -114,7 +114,7 @@ fn table(all: &[Series], scale: f64) -> String {
     table.to_string()
 }
 
-/// The maximum overhead of a key over all counts, by shape and server.
+/// Formats the maximum overhead of a key over all numbers of keys, by shape and server.
 fn worst_table(all: &[Series]) -> String {
     let mut header = vec!["at worst"];
     let same_shape = |a: &Series, b: &Series| name(a.shape) == name(b.shape);
@@ -139,7 +139,7 @@ fn best_peer<'a>(all: &'a [Series], of: &Series) -> Option<&'a Series> {
     peers.min_by(|a, b| a.worst().total_cmp(&b.worst()))
 }
 
-/// The maximum overhead of a key, of nagi and of the best peer.
+/// Formats the maximum overhead of a key in nagi and in the best peer.
 fn summary(all: &[Series]) -> String {
     let mut table =
         Table::new(&["memory for a key beyond key and value", "nagi", "best peer", "ratio"]);

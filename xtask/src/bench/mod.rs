@@ -39,7 +39,7 @@ use contestants::Contestant;
 use report::Report;
 use serde_json::Value;
 
-/// What to measure, and how long.
+/// What is measured, and for how long.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// One short repetition, printed but not written to files, to check that it works
@@ -102,7 +102,7 @@ pub(crate) struct Arguments {
     profile: Option<String>,
 }
 
-/// Measures, prints tables and writes them to docs/benchmarks.md, a summary to bench/results/.
+/// Measures, prints tables, and writes them to docs/benchmarks.md and a summary to bench/results/.
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
     if arguments.snapshot.redraws() {
         return snapshot::redraw();
@@ -164,7 +164,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     finish(&report, &arguments, &machine, &contestants)
 }
 
-/// Prints a report, and writes that of a whole run to files.
+/// Prints a report. Writes the report of a complete run to files.
 fn finish(
     report: &Report,
     arguments: &Arguments,

@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::contestants::{Contestant, Placement};
 use crate::process;
 
-/// Requests a second: an easy load for a server with two cores.
+/// Requests per second, an easy load for a server with two cores.
 pub(super) const RATE: u32 = 20_000;
 
-/// The 99.9th percentile in microseconds, counted from the due time of each request.
+/// Returns the 99.9th percentile in microseconds, counted from the due time of each request.
 pub(super) fn p99_9_us(nagi: &Contestant, server: &Server, seconds: u32) -> Result<f64> {
     let mut command = Placement::Free.load(nagi.program());
     command

@@ -1,4 +1,5 @@
-//! Benches of several parts, each of which has its own report and can be measured alone.
+//! Benchmarks that consist of several parts. Each part has its own report and can be measured
+//! alone.
 
 use anyhow::Result;
 
@@ -6,39 +7,40 @@ use super::Arguments;
 use super::contestants::{Contestant, Protocol};
 use super::report::{DOCUMENT, Report, Table};
 
-/// The servers of a bench.
+/// The servers under comparison.
 pub(super) struct Contestants<'a>(Vec<&'a Contestant>);
 
 impl Contestants<'_> {
-    /// All servers.
+    /// Iterates over all servers.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Contestant> {
         self.0.iter().copied()
     }
 
-    /// Servers that speak RESP.
+    /// Iterates over the servers that speak RESP.
     pub(super) fn resp(&self) -> impl Iterator<Item = &Contestant> {
         self.iter().filter(|it| (it.is_nagi() || it.is_peer()) && it.speaks(Protocol::Resp))
     }
 }
 
-/// The results of a part: the tables of the document, and all figures if the tables lack some.
+/// The results of a part: the tables of the document, and a table of all figures if the others lack
+/// some.
 pub(super) struct Measured {
     pub(super) tables: Vec<Table>,
     pub(super) details: Option<Table>,
 }
 
-/// One part of a bench.
+/// A part of a benchmark.
 pub(super) struct Part {
-    /// The name for `--only`.
+    /// The value of `--only` that selects the part.
     pub(super) name: &'static str,
-    /// The name of its report.
+    /// The name of the part's report.
     pub(super) report: &'static str,
     pub(super) title: &'static str,
     pub(super) measure: fn(&Contestants<'_>, &Arguments) -> Result<Measured>,
 }
 
-/// Measures the requested parts, and passes on each report as soon as it is complete, so that a
-/// failing part does not lose earlier reports.
+/// Measures the requested parts. Passes on each report as soon as it is complete, so that a part
+/// that fails does not lose earlier reports.
 pub(super) fn measure(
     parts: &[Part],
     contestants: &[Contestant],
@@ -68,7 +70,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// Microseconds as milliseconds, for a table; a dash if there is no measurement.
+/// Formats microseconds as milliseconds for a table; as a dash if there is no measurement.
 pub(super) fn milliseconds(microseconds: f64) -> String {
     if microseconds.is_nan() { "-".to_owned() } else { format!("{:.2}", microseconds / 1000.0) }
 }

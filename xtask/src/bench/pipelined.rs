@@ -1,4 +1,4 @@
-//! Requests of one kind from 50 connections, and the server's cost of each.
+//! Sends requests of one kind over 50 connections, and measures the server's cost of a request.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,19 +12,20 @@ use super::replies::Replies;
 use super::usage::CpuTime;
 
 const CONNECTIONS: usize = 50;
-/// The number of keys for `{key}`.
+/// The number of different keys for `{key}`.
 pub(super) const KEYS: u64 = 1000;
-/// The number of elements for `{index}`.
+/// The number of different elements for `{index}`.
 pub(super) const ELEMENTS: u64 = 1000;
 
 /// The load of each connection.
 pub(super) struct Load<'a> {
-    /// Requests, sent in a cycle. `{}` is a number that differs from request to request, `{key}`
-    /// one below [`KEYS`], and `{index}` one of nine digits below [`ELEMENTS`].
+    /// The requests, which are sent in a cycle. `{}` stands for a number that differs in each
+    /// request, `{key}` for a number below [`KEYS`], and `{index}` for a number of nine digits
+    /// below [`ELEMENTS`].
     pub(super) requests: &'a [String],
-    /// The number of requests sent at once.
+    /// The number of requests sent at once over each connection.
     pub(super) pipeline: u64,
-    /// Requests sent first.
+    /// Requests that each connection sends first.
     pub(super) opening: &'a [&'a str],
 }
 
@@ -37,10 +38,10 @@ pub(super) struct Cost {
 }
 
 impl Load<'_> {
-    /// Sends requests for as long as `length`.
+    /// Sends requests for the time `length`.
     pub(super) fn run(&self, server: &Server, length: Duration) -> Result<Cost> {
         let mut clients = Clients::connect(server.resp(), self)?;
-        // A first round, which creates keys, is not measured.
+        // The first round creates keys, so it is not measured.
         clients.round()?;
         let before = CpuTime::of(server.process_id())?;
         let (start, mut rounds) = (Instant::now(), 0);
@@ -58,7 +59,7 @@ impl Load<'_> {
     fn encode(&self, number: u64) -> Result<Vec<u8>> {
         let at = number as usize % self.requests.len().max(1);
         let words = self.requests.get(at).context("a load has requests")?;
-        // Numbers are spread, so that consecutive requests do not have neighbouring keys.
+        // Numbers are scattered, so that consecutive requests do not have neighbouring keys.
         let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 34;
         let text = words
             .replace("{}", &format!("{spread:010}"))
@@ -68,7 +69,7 @@ impl Load<'_> {
     }
 }
 
-/// Encodes words separated by blanks as a request.
+/// Encodes words that are separated by blanks as a RESP request.
 pub(super) fn encoded(text: &str) -> Vec<u8> {
     request(&text.split_whitespace().map(str::as_bytes).collect::<Vec<_>>())
 }
@@ -109,7 +110,7 @@ impl<'a> Clients<'a> {
     }
 }
 
-/// Receives `count` replies; fails at an error reply.
+/// Receives `count` replies. Fails at an error reply.
 pub(super) fn receive(stream: &mut TcpStream, count: u64, buffer: &mut [u8]) -> Result<()> {
     let mut replies = Replies::default();
     while replies.count < count {

@@ -1,14 +1,14 @@
-//! Counts replies without keeping them.
+//! Counts replies without storing them.
 
 use anyhow::{Result, bail};
 
-/// Counts complete replies in RESP2, received in any pieces. Fails at an error reply.
+/// Counts complete RESP2 replies, received in pieces of any length. Fails at an error reply.
 #[derive(Default)]
 pub(super) struct Replies {
     pub(super) count: u64,
-    /// Remaining elements of the arrays in the current reply.
+    /// Number of elements that remain in the arrays of the current reply.
     elements: u64,
-    /// Remaining bytes of a bulk string and its line break.
+    /// Number of bytes that remain of a bulk string and its line break.
     bulk_bytes: usize,
     line: Vec<u8>,
 }
@@ -43,7 +43,7 @@ impl Replies {
             (Some("$"), Some("-1")) | (Some("*"), Some("-1" | "0")) => self.end_element(),
             (Some("$"), Some(length)) => self.bulk_bytes = length.parse::<usize>()? + 2,
             (Some("*"), Some(count)) => {
-                // The array itself was one of the elements of its enclosing array.
+                // The array itself was one element of its enclosing array.
                 self.elements = self.elements.saturating_sub(1) + count.parse::<u64>()?;
             }
             _ => bail!("a reply that was not expected: {line}"),

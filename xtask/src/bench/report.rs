@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 use super::contestants::Contestant;
 use crate::workspace;
 
-/// The document of all kinds of runs without a separate one.
+/// The document for benchmarks that have no separate document.
 pub(super) const DOCUMENT: &str = "docs/benchmarks.md";
 const SUMMARY: &str = "README.md";
 
-/// The report of a run.
+/// The report of a benchmark.
 pub(super) struct Report {
-    /// `throughput` or `memory`: the name of its file and of its section in the document.
+    /// The name of the report's file and of its section in the document, such as `throughput` or
+    /// `memory`.
     pub(super) name: &'static str,
     /// The section of the document, in Markdown.
     pub(super) table: String,
@@ -24,23 +25,23 @@ pub(super) struct Report {
     pub(super) details: String,
     /// The text for the README, in Markdown; may be empty.
     pub(super) summary: String,
-    /// The figures that are kept, an object for each row: medians, no samples.
+    /// The figures for the JSON file, one object for each row: medians, without samples.
     pub(super) results: Vec<Value>,
-    /// The document of the tables.
+    /// The path of the document that contains the tables.
     pub(super) document: &'static str,
-    /// Its plots: file names and SVG.
+    /// The plots: file names and SVG.
     pub(super) pictures: Vec<(&'static str, String)>,
 }
 
 impl Report {
-    /// Writes bench/results/NAME.json, the table in docs/benchmarks.md and the README's.
+    /// Writes bench/results/NAME.json, the tables in the document, and the table in the README.
     pub(super) fn write(&self, machine: &Value, contestants: &[Contestant]) -> Result<()> {
         let all = everything(machine, contestants, &self.results);
         keep(self.name, &all)?;
         self.rewrite(&about(&all))
     }
 
-    /// Writes the results of a partial run to the temporary folder, including plots.
+    /// Writes the results of an incomplete run, including plots, to the temporary folder.
     pub(super) fn keep_apart(&self, machine: &Value, contestants: &[Contestant]) -> Result<()> {
         if self.pictures.is_empty() {
             return Ok(());
@@ -54,7 +55,7 @@ impl Report {
         Ok(())
     }
 
-    /// Writes tables and plots, under the description `about` of the measurement.
+    /// Writes tables and plots, preceded by the description `about` of the measurement.
     pub(super) fn rewrite(&self, about: &str) -> Result<()> {
         self.put(self.document, &format!("{about}\n{}", self.table))?;
         println!("bench: wrote {}", self.document);
@@ -91,14 +92,14 @@ pub(super) fn folder() -> PathBuf {
     workspace::root().join("bench/results")
 }
 
-/// Stores the results of a run under its name, replacing earlier ones.
+/// Stores the results of a benchmark under `name`, replacing earlier ones.
 pub(super) fn keep(name: &str, all: &Value) -> Result<()> {
     let folder = folder();
     fs::create_dir_all(&folder)?;
     write_results(&folder.join(format!("{name}.json")), all)
 }
 
-/// The contents of a results file.
+/// Returns the contents of a results file.
 pub(super) fn everything(machine: &Value, contestants: &[Contestant], results: &[Value]) -> Value {
     let versions: serde_json::Map<String, Value> = contestants
         .iter()
@@ -114,7 +115,7 @@ fn write_results(path: &Path, all: &Value) -> Result<()> {
     Ok(())
 }
 
-/// JSON with a line for each member of the values in `all`, with rounded numbers.
+/// Formats JSON with one line for each member of the values in `all`, and with rounded numbers.
 fn line_by_line(all: &Value) -> String {
     let nothing = serde_json::Map::new();
     let sections = all.as_object().unwrap_or(&nothing).iter().map(|(name, section)| {
@@ -134,7 +135,7 @@ fn line_by_line(all: &Value) -> String {
     format!("{{\n{}\n}}\n", sections.collect::<Vec<_>>().join(",\n"))
 }
 
-/// The same with six digits of each number that is not an integer.
+/// Rounds each number that is not an integer to six digits.
 fn rounded(value: &Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -149,7 +150,7 @@ fn rounded(value: &Value) -> Value {
     }
 }
 
-/// One paragraph that describes the measurement, from the contents of a results file.
+/// Describes the measurement in one paragraph, from the contents of a results file.
 pub(super) fn about(all: &Value) -> String {
     let nothing = serde_json::Map::new();
     let versions = all.get("versions").and_then(Value::as_object).unwrap_or(&nothing);
@@ -159,7 +160,7 @@ pub(super) fn about(all: &Value) -> String {
         Some(other) => other.to_string(),
         None => String::new(),
     };
-    // The responder is a part of nagi.
+    // The responder is a part of nagi and has nagi's version.
     let versions = versions.iter().filter(|(name, _)| *name != "responder");
     let versions: Vec<String> = versions
         .filter_map(|(name, version)| Some(format!("{name} {}", version.as_str()?)))
@@ -180,8 +181,8 @@ pub(super) fn about(all: &Value) -> String {
     )
 }
 
-/// Replaces the text between `<!-- NAME:begin -->` and `<!-- NAME:end -->` by `section`, if both
-/// exist.
+/// Replaces the text between `<!-- NAME:begin -->` and `<!-- NAME:end -->` by `section`. Returns
+/// `None` if one of the markers is missing.
 pub(crate) fn replace_between_markers(text: &str, name: &str, section: &str) -> Option<String> {
     let begin = format!("<!-- {name}:begin -->");
     let end = format!("<!-- {name}:end -->");
@@ -190,7 +191,7 @@ pub(crate) fn replace_between_markers(text: &str, name: &str, section: &str) -> 
     Some(format!("{before}{begin}\n\n{}\n\n{end}{after}", section.trim()))
 }
 
-/// `value` as a multiple of `base`.
+/// Formats `value` as a multiple of `base`.
 pub(super) fn ratio(value: f64, base: f64) -> String {
     format!("{:.2}", value / base)
 }
@@ -209,7 +210,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The rows as objects with the columns as fields.
+    /// Returns the rows as objects, whose fields are named like the columns.
     pub(super) fn to_json(&self) -> Vec<Value> {
         let Some((header, rows)) = self.rows.split_first() else { return Vec::new() };
         let value = |cell: &String| match cell.parse() {

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use super::client::{connect, request};
 use super::replies::Replies;
 
-/// Requests sent before reading replies.
+/// Number of requests sent before reading replies.
 const BATCH: u64 = 32;
 
 /// One connection that sends many requests at once.
@@ -25,13 +25,13 @@ impl Sender {
         Ok(Self { stream: connect(address)?, requests, waiting: 0, buffer })
     }
 
-    /// Sends a request, now or with later ones.
+    /// Sends a request, either now or together with later ones.
     pub(super) fn send(&mut self, words: &[Vec<u8>]) -> Result<()> {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         self.send_encoded(&request(&words))
     }
 
-    /// The same for an encoded request.
+    /// Like `send`, for an encoded request.
     pub(super) fn send_encoded(&mut self, request: &[u8]) -> Result<()> {
         self.requests.extend_from_slice(request);
         self.waiting += 1;
@@ -53,7 +53,7 @@ impl Sender {
     }
 }
 
-/// Runs one command on a separate connection, and reads its whole reply.
+/// Runs one command on a separate connection. Reads its whole reply.
 pub(super) fn run(address: SocketAddr, words: &[&str]) -> Result<()> {
     let mut sender = Sender::new(address)?;
     sender.send(&words.iter().map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>())?;

@@ -1,4 +1,4 @@
-//! The servers of a table, side by side.
+//! Helpers for tables that compare servers side by side.
 
 use anyhow::Result;
 use harness::Server;
@@ -16,7 +16,7 @@ pub(super) fn started(
     contestants.resp().map(|it| Ok((it.name, it.start(placement)?))).collect()
 }
 
-/// nagi's figure as a multiple of Valkey's; empty if one of the two is missing.
+/// Formats nagi's figure as a multiple of Valkey's; empty if one of the two is missing.
 pub(super) fn nagi_to_valkey(servers: &[&str], figures: &[f64]) -> String {
     let of = |name: &str| {
         let at = servers.iter().position(|server| *server == name);
@@ -25,7 +25,7 @@ pub(super) fn nagi_to_valkey(servers: &[&str], figures: &[f64]) -> String {
     of("nagi").zip(of("Valkey")).map_or(String::new(), |(nagi, valkey)| ratio(*nagi, *valkey))
 }
 
-/// The median of each server's figure over interleaved repetitions.
+/// Returns the median of each server's figure over interleaved repetitions.
 pub(super) fn median_of_each<S>(
     servers: &mut [S],
     repetitions: u32,
@@ -40,7 +40,8 @@ pub(super) fn median_of_each<S>(
     Ok(figures.into_iter().map(median).collect())
 }
 
-/// A table with a figure of each server, nagi's as a multiple of Valkey's, and the target for that.
+/// A table of one figure of each server, with nagi's as a multiple of Valkey's and the target for
+/// this ratio.
 pub(super) struct ComparedTable {
     names: Vec<&'static str>,
     table: Table,

@@ -1,4 +1,4 @@
-//! The newest peers in Debian, in a separate root under `.peers/sid`.
+//! Installs the newest peers from Debian sid in a separate root, `.peers/sid`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::{process, workspace};
 
-/// Creates `.peers/sid` if it does not exist, and returns it; `None` if that is impossible.
+/// Creates `.peers/sid` if it does not exist. Returns its path; `None` if it cannot be created.
 pub(super) fn prepare() -> Result<Option<PathBuf>> {
     let root = workspace::root().join(".peers/sid");
     if root.join("usr/bin/valkey-server").exists() {
@@ -38,7 +38,7 @@ fn is_root() -> bool {
     process::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
 }
 
-/// The Debian mirror of this machine.
+/// Returns the Debian mirror that this machine uses.
 fn mirror() -> Option<String> {
     let arguments = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
     let addresses = process::output(Command::new("apt-get").args(arguments)).ok()?;

@@ -1,4 +1,4 @@
-//! The cost of the store while it grows: its own bench, without a server, as a table.
+//! Runs the store's own benchmark, without a server, to show the cost while the store grows.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::report::{DOCUMENT, Report, Table};
 use crate::process;
 use crate::workspace::cargo;
 
-/// The number of keys of a quick run, which only tests the bench.
+/// The number of keys in a quick run, which only tests the benchmark.
 const QUICK_KEYS: &str = "100000";
 
 const HEADER: [&str; 10] = [
@@ -46,7 +46,7 @@ const LONG_HEADER: [&str; 6] = [
     "neither",
 ];
 
-/// The kinds of work during a hold, the rarest first.
+/// The kinds of work that may occur while a latch is held, the rarest first.
 const KINDS: [(&str, &str); 4] = [
     ("/work/directory", "doubled a directory"),
     ("/work/entries", "split a segment"),
@@ -57,7 +57,7 @@ const KINDS: [(&str, &str); 4] = [
 const BARS_HEADER: [&str; 4] =
     ["while the store grows", "nagi", "an empty hold or a bare read", "target"];
 
-/// Runs the bench, and compares its results with the targets.
+/// Runs the benchmark, and compares its results with the targets.
 pub(super) fn measure(arguments: &Arguments, profile: &str) -> Result<Report> {
     let mut command = cargo(&["bench", "--package", "nagi-store", "--bench", "growth"]);
     command.args(["--profile", profile]);
@@ -99,7 +99,7 @@ fn table(rows: &[Value]) -> Table {
     table
 }
 
-/// Holds of latches, compared with as many empty holds.
+/// Formats the times for which latches are held, compared with the same number of empty holds.
 fn holds_table(rows: &[Value]) -> Table {
     const FIGURES: [&str; 8] = [
         "/longer/0",
@@ -123,7 +123,8 @@ fn holds_table(rows: &[Value]) -> Table {
     table
 }
 
-/// A row without its individual long holds, whose numbers by kind are in the table.
+/// Returns a row without its samples of long holds, because the table contains their numbers by
+/// kind.
 fn without_samples(row: &Value) -> Value {
     let mut row = row.clone();
     for name in ["holds", "control"] {
@@ -134,7 +135,7 @@ fn without_samples(row: &Value) -> Value {
     row
 }
 
-/// The work during long holds, and what happened to their threads meanwhile.
+/// Formats the work during long holds, and whether their threads were delayed meanwhile.
 fn long_table(rows: &[Value]) -> Table {
     let mut table = Table::new(&LONG_HEADER);
     for row in rows {
@@ -163,8 +164,8 @@ fn kind_of(hold: &Value) -> &'static str {
     kind.map_or("something else", |(_, kind)| kind)
 }
 
-/// The number of holds, of those without a processor for most of the time, of others with a page
-/// fault, and of those with neither.
+/// Returns the total number of holds, and the numbers of those whose thread had no processor for
+/// most of the time, of others with a page fault, and of those with neither.
 fn fates<'a>(holds: impl Iterator<Item = &'a Value>) -> [u64; 4] {
     let (mut all, mut stopped, mut faulted) = (0, 0, 0);
     for hold in holds {
@@ -186,7 +187,7 @@ fn cell(row: &Value, figure: &str) -> String {
     row.pointer(figure).map_or_else(String::new, Value::to_string)
 }
 
-/// The figures with targets, each compared with the result of an empty store.
+/// Formats the figures that have targets, each compared with its value for an empty store.
 fn bars(rows: &[Value]) -> Option<Table> {
     let figure = |row: &Value, name: &str| row.pointer(name).and_then(Value::as_f64);
     let worst = |name: &str| rows.iter().filter_map(|row| figure(row, name)).reduce(f64::max);

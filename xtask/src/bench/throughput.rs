@@ -1,4 +1,4 @@
-//! Requests a second, latencies, and the server's CPU time for one request.
+//! Measures requests per second, latencies, and the server's CPU time per request.
 
 use std::path::Path;
 use std::time::Instant;
@@ -19,7 +19,7 @@ const CONNECTIONS: u32 = 50;
 const VALUE_BYTES: usize = 32;
 const PLACEMENTS: [Placement; 2] = [Placement::Pinned, Placement::Free];
 
-/// One kind of request, at one depth.
+/// A kind of request at one pipeline depth.
 struct Workload {
     protocol: Protocol,
     /// A value of `nagi bench --ratio`.
@@ -45,7 +45,7 @@ impl Workload {
     }
 }
 
-/// Every repetition of one workload on one server.
+/// All repetitions of one workload on one server.
 struct Series {
     placement: Placement,
     workload: String,
@@ -146,8 +146,8 @@ impl Load<'_> {
         }
     }
 
-    /// Runs one workload, and reads the server's CPU time just before and after. This includes
-    /// accepting 50 connections, which is not in the measured time.
+    /// Runs one workload. The server's CPU time is read just before and after, so it includes
+    /// accepting 50 connections, which the measured time does not include.
     fn run(&self, server: &Server, workload: &Workload) -> Result<Figures> {
         let address = match self.protocol {
             Protocol::Resp => server.resp(),
@@ -206,8 +206,8 @@ impl Series {
     }
 }
 
-/// One table for each placement: nagi compared with the peer of the least CPU time, and with the
-/// responder.
+/// Formats one table for each placement: nagi compared with the peer of the lowest CPU time, and
+/// with the responder.
 fn comparison(all: &[Series]) -> String {
     let mut text = String::new();
     for placement in PLACEMENTS {
@@ -249,14 +249,14 @@ fn comparison(all: &[Series]) -> String {
     text
 }
 
-/// The peer with the least CPU time for a request.
+/// Returns the peer with the lowest CPU time per request.
 fn best_peer<'a>(all: &'a [Series], of: &'a Series) -> Option<&'a Series> {
     let cpu = |series: &Series| series.median("cpu_us");
     peers_of(all, of).min_by(|a, b| cpu(a).total_cmp(&cpu(b)))
 }
 
-/// One table for each placement: all figures of all servers, and last, nagi's as a multiple of the
-/// best peer's.
+/// Formats one table for each placement: all figures of all servers, and in the last column nagi's
+/// as a multiple of the best peer's.
 fn table(all: &[Series]) -> String {
     let mut text = String::new();
     for placement in PLACEMENTS {
@@ -292,7 +292,7 @@ fn table(all: &[Series]) -> String {
     text
 }
 
-/// nagi's median as a multiple of the best peer's; empty for other servers.
+/// Formats nagi's median as a multiple of the best peer's; empty for other servers.
 fn against_best_peer(
     all: &[Series],
     of: &Series,
@@ -312,7 +312,7 @@ fn peers_of<'a>(all: &'a [Series], of: &'a Series) -> impl Iterator<Item = &'a S
     })
 }
 
-/// The CPU time of one request on one worker, of nagi and of the best peer.
+/// Formats the CPU time per request on one worker, of nagi and of the best peer.
 fn summary(all: &[Series]) -> String {
     let mut table = Table::new(&["server CPU time for one request", "nagi", "best peer", "ratio"]);
     for series in all.iter().filter(|it| it.is_nagi && it.placement == Placement::Pinned) {

@@ -1,4 +1,4 @@
-//! The CPU time of a server process, from /proc.
+//! Reads the CPU time of a server process from /proc.
 
 use std::{fs, io};
 
@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 /// CPU time that a process has used, in seconds.
 #[derive(Clone, Copy)]
 pub(super) struct CpuTime {
-    /// The scheduler's count for the existing threads, to the nanosecond.
+    /// The CPU time of the existing threads, counted by the scheduler in nanoseconds.
     pub(super) total: f64,
-    /// The user-mode part of the CPU time, in ticks.
+    /// The CPU time in user mode, which the kernel counts in ticks.
     user_ticks: f64,
     system_ticks: f64,
 }
@@ -21,8 +21,8 @@ pub(super) struct CpuUse {
 }
 
 impl CpuTime {
-    /// Adds up the first field of /proc/PID/task/*/schedstat, and reads fields 14 and 15 of
-    /// /proc/PID/stat: proc_pid_stat(5) and the kernel's sched-stats.rst.
+    /// Sums the first field of /proc/PID/task/*/schedstat (sched-stats.rst of the kernel's
+    /// documentation), and reads fields 14 and 15 of /proc/PID/stat (proc_pid_stat(5)).
     pub(super) fn of(process_id: u32) -> Result<Self> {
         let path = format!("/proc/{process_id}/stat");
         let stat = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
@@ -32,7 +32,7 @@ impl CpuTime {
         for task in fs::read_dir(format!("/proc/{process_id}/task"))? {
             let path = task?.path().join("schedstat");
             let text = match fs::read_to_string(&path) {
-                // A thread that was needed only at the start has ended since it was listed.
+                // The thread was only needed at the start and has ended since it was listed.
                 Err(error) if ended(&error) => continue,
                 read => read.with_context(|| format!("cannot read {}", path.display()))?,
             };
@@ -42,8 +42,8 @@ impl CpuTime {
         Ok(Self { total: nanoseconds / 1e9, user_ticks, system_ticks })
     }
 
-    /// The CPU time since `earlier`. The scheduler's count is exact; the ticks only determine the
-    /// shares, which take about a second to become accurate.
+    /// Returns the CPU time since `earlier`. The scheduler's count is exact. The ticks only
+    /// determine the shares of user and system time, which take about a second to become accurate.
     pub(super) fn since(self, earlier: Self) -> CpuUse {
         let total = self.total - earlier.total;
         let user = self.user_ticks - earlier.user_ticks;
@@ -53,15 +53,16 @@ impl CpuTime {
     }
 }
 
-/// Whether reading a thread's file failed because the thread has ended, on open or on read.
+/// Whether opening or reading a thread's file failed because the thread has ended.
 fn ended(error: &io::Error) -> bool {
     const ESRCH: i32 = 3;
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
 }
 
-/// The 14th and 15th field of a `stat` line.
+/// Returns fields 14 and 15 of a line of `stat`.
 fn ticks(stat: &str) -> Option<(f64, f64)> {
-    // The second field is a name in parentheses that may contain spaces; the third follows it.
+    // The second field is a name in parentheses, which may contain blanks and parentheses; the
+    // third field follows it.
     let (_, from_third) = stat.rsplit_once(')')?;
     let mut fields = from_third.split_whitespace().skip(11).map(str::parse);
     Some((fields.next()?.ok()?, fields.next()?.ok()?))

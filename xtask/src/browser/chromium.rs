@@ -1,5 +1,5 @@
-//! A headless Chromium, controlled through a pipe by its DevTools protocol: JSON with a zero byte
-//! after each message (<https://chromedevtools.github.io/devtools-protocol/>).
+//! A headless Chromium, controlled by its DevTools protocol over a pipe: JSON messages, each
+//! followed by a zero byte (<https://chromedevtools.github.io/devtools-protocol/>).
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The shell moves the ends of the pipe to the two descriptors that Chromium uses.
+/// The shell command moves the ends of the pipe to the two file descriptors that Chromium uses.
 const ON_A_PIPE: &str = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
 
 const OPTIONS: [&str; 13] = [
     "--headless",
     "--remote-debugging-pipe",
-    // A test needs no sandbox for its own pages, and root cannot use one.
+    // A test needs no sandbox for its own pages, and Chromium cannot use one as root.
     "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",
@@ -36,16 +36,16 @@ const OPTIONS: [&str; 13] = [
     "--no-first-run",
     "--hide-scrollbars",
     "--force-color-profile=srgb",
-    // Other host names, for pages of an attacker.
+    // Resolves other host names to this machine, for pages of an attacker.
     "--host-resolver-rules=MAP *.example 127.0.0.1",
 ];
 
-/// A running browser, which ends when it is dropped.
+/// A running browser, which is stopped when dropped.
 pub(super) struct Chromium {
     process: Child,
     requests: ChildStdin,
     messages: Receiver<Value>,
-    /// Events that arrived while waiting for answers.
+    /// Events that arrived while waiting for answers, in order.
     events: VecDeque<Value>,
     last_id: u64,
     folder: Folder,
@@ -86,13 +86,14 @@ impl Chromium {
         Ok(chromium)
     }
 
-    /// Its name and version.
+    /// Returns the browser's name and version.
     pub(super) fn version(&mut self) -> Result<String> {
         let version = self.call(None, "Browser.getVersion", &json!({}))?;
         Ok(at(&version, "/product").as_str().unwrap_or_default().to_owned())
     }
 
-    /// Calls a method, of a tab if its session is given, and returns the result.
+    /// Calls a method and returns its result. With a session, the method applies to the tab of that
+    /// session.
     pub(super) fn call(
         &mut self,
         session: Option<&str>,
@@ -107,7 +108,7 @@ impl Chromium {
         }
         let sent = self.requests.write_all(format!("{request}\0").as_bytes());
         sent.map_err(|error| anyhow!("Chromium has ended ({error}):\n{}", self.log()))?;
-        // Events may keep arriving without an answer.
+        // The deadline covers the whole call, because events may keep arriving without an answer.
         let deadline = Instant::now() + PATIENCE;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -127,7 +128,7 @@ impl Chromium {
         }
     }
 
-    /// Takes the events of a tab.
+    /// Returns and removes the events of a tab.
     pub(super) fn events(&mut self, session: &str) -> Vec<Value> {
         self.events
             .extend(self.messages.try_iter().filter(|message| at(message, "/method").is_string()));
@@ -145,14 +146,14 @@ impl Chromium {
 impl Drop for Chromium {
     fn drop(&mut self) {
         if let Some(group) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) {
-            // It may have ended already.
+            // The browser may have exited already.
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = self.process.wait();
     }
 }
 
-/// The value at a JSON pointer such as `/result/value`; null if there is none.
+/// Returns the value at a JSON pointer such as `/result/value`; null if there is none.
 pub(super) fn at<'v>(value: &'v Value, place: &str) -> &'v Value {
     value.pointer(place).unwrap_or(&Value::Null)
 }

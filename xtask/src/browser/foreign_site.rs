@@ -1,4 +1,5 @@
-//! Attempts of a foreign site's page in a browser on the machine of a cache.
+//! Attempts of a foreign site's page, opened in a browser on the machine where a cache runs, to
+//! reach the cache.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +14,8 @@ use super::tab::Tab;
 
 const SECRET: &str = "sesame";
 
-/// All ways for a page to send requests to `TARGET`, each with the result visible to the page.
+/// Sends requests to `TARGET` in all ways that a page can; evaluates to the results that are
+/// visible to the page.
 const ATTEMPTS: &str = "(async () => {
   const target = 'http://TARGET';
   const outcomes = {};
@@ -74,17 +76,17 @@ const ATTEMPTS: &str = "(async () => {
   return outcomes;
 })()";
 
-/// The smallest valid picture: 1 x 1, transparent.
+/// The smallest valid GIF: 1 x 1, transparent.
 const PICTURE: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\0\0\0!\xf9\x04\x01\0\0\0\0,\0\0\0\0\
                          \x01\0\x01\0\0\x02\x02D\x01\0;";
 
-/// A site whose pages are all empty, for all host names.
+/// Starts a site with empty pages, for all host names. Returns its port.
 fn site() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
     thread::spawn(move || {
         for client in listener.incoming() {
-            // The browser also opens connections that it does not use.
+            // The browser also opens connections that it does not use, so errors are ignored.
             let _ = client.and_then(answer);
         }
     });
@@ -99,7 +101,7 @@ fn answer(mut client: TcpStream) -> std::io::Result<()> {
     client.write_all(format!("{head}Content-Length: {}\r\n\r\n{page}", page.len()).as_bytes())
 }
 
-/// A server with the most permissive settings, and values to find.
+/// Starts a server with the most permissive settings, and stores values to find.
 fn server(stage: &Stage, more: &[&str]) -> Result<Server> {
     let permissive = ["--http-writes-by-get", "yes", "--http-active-types", "yes"];
     let server = stage.server(&[&permissive[..], &["--http-jsonp", "yes"], more].concat())?;
@@ -110,7 +112,7 @@ fn server(stage: &Stage, more: &[&str]) -> Result<Server> {
     Ok(server)
 }
 
-/// Fails if any data was changed or a subscription exists.
+/// Fails if any data has changed or a subscription exists.
 fn check_untouched(server: &Server) -> Result<()> {
     let mut client = server.connect_resp();
     let hacked = client.run("EXISTS hacked").integer();
@@ -129,7 +131,7 @@ pub(super) fn can_neither_read_nor_change(stage: &mut Stage) -> Result<()> {
     let of_friend = format!("http://friend.example:{port}");
     let server = server(stage, &["--http-origins", &of_friend])?;
     let target = server.http();
-    // Another site; a name of this machine; and the same site at another port.
+    // Another site, another name of this machine, and the same site at another port.
     for host in ["evil.example", "localhost", "127.0.0.1"] {
         let mut tab = stage.tab()?;
         tab.open(&format!("http://{host}:{port}/"))?;
@@ -143,7 +145,7 @@ pub(super) fn can_neither_read_nor_change(stage: &mut Stage) -> Result<()> {
             let is_fine = outcome.as_str().is_some_and(|outcome| expected.contains(&outcome));
             ensure!(is_fine, "{host}: {name}: {outcome}");
         }
-        // They were sent and refused by nagi, not only blocked by the browser.
+        // The requests were sent and nagi refused them; they were not only blocked by the browser.
         let refused = |tab: &mut Tab<'_>| tab.statuses().iter().filter(|it| **it == 403).count();
         let seen = harness::until("refusals", || (refused(&mut tab) >= 12).then_some(()));
         ensure!(seen.is_ok(), "{host}: {:?}", tab.statuses());
@@ -151,7 +153,7 @@ pub(super) fn can_neither_read_nor_change(stage: &mut Stage) -> Result<()> {
         follows_no_link(&mut tab, target)?;
         check_untouched(&server)?;
     }
-    // From an allowed site, the same attempts succeed, so that they are effective.
+    // From an allowed site, the same attempts succeed, which shows that they are effective.
     let mut tab = stage.tab()?;
     tab.open(&of_friend)?;
     let outcomes = attempts(&mut tab, target)?;
@@ -163,7 +165,7 @@ pub(super) fn can_neither_read_nor_change(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// A link on the page does not change anything, nor does it show a value.
+/// A link on the page neither changes anything nor shows a value.
 fn follows_no_link(tab: &mut Tab<'_>, target: SocketAddr) -> Result<()> {
     for path in ["/SET/hacked/1", "/GET/secret.txt"] {
         let back = tab.text("location.href")?;
@@ -179,8 +181,8 @@ fn follows_no_link(tab: &mut Tab<'_>, target: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// A site whose name is rebound to this machine sends requests to nagi under that name, as the same
-/// host.
+/// A site whose name is rebound to this machine sends requests to nagi under that name. For the
+/// browser, they go to the page's own host.
 pub(super) fn cannot_take_its_own_name(stage: &mut Stage) -> Result<()> {
     let server = server(stage, &[])?;
     let mut tab = stage.tab()?;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Stage, check_requests};
 
-/// The requests of a same-origin script, and their answers.
+/// The requests of a same-origin script; evaluates to their answers.
 const SCRIPT: &str = "(async () => {
   const text = async (path, options) => (await fetch(path, options)).text();
   const post = (path, body) => text(path, { method: 'POST', body: JSON.stringify(body) });
@@ -67,8 +67,8 @@ pub(super) fn serves_scripts_of_its_own_host(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// A value opened like a page is not active: as text it is shown as text, and as HTML, if the
-/// settings permit that, no script in it runs.
+/// A value that is opened like a page must not be active: text is shown as text, and if the
+/// settings permit HTML, no script in it runs.
 pub(super) fn has_no_value_run(stage: &mut Stage) -> Result<()> {
     const PAGE: &str = "<!DOCTYPE html><p id=here>text</p><script>document.title = 'ran'</script>\
                         <img src=x onerror=\"document.title = 'ran'\">";

@@ -1,4 +1,4 @@
-//! `/server-status` by keyboard alone, and for a screen reader.
+//! `/server-status` must be usable by keyboard alone and with a screen reader.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::chromium::at;
 use super::status_page::{open, refresh};
 use super::tab::Tab;
 
-/// A description of the focused element.
+/// Describes the focused element.
 const FOCUS: &str = "(() => {
   const it = document.activeElement;
   const cell = it.closest('th');
@@ -24,7 +24,7 @@ pub(super) fn reaches_everything(stage: &mut Stage) -> Result<()> {
     client.check("CLIENT SETNAME one", "+OK\r\n");
     open(&mut tab, &server)?;
     tab.until("the client", "column('clients', 'Name').length === 1")?;
-    // A paused page stays the same while the focus moves.
+    // The page is paused so that it does not change while the focus moves.
     tab.press("p", 80, "p")?;
     let expected = tab.evaluate(
         "['filter', 'state', 'pause', ...['workers', 'clients'].flatMap((id) => \
@@ -42,7 +42,7 @@ pub(super) fn reaches_everything(stage: &mut Stage) -> Result<()> {
 
 /// Moves the focus through the page, until it returns to the start.
 fn walk(tab: &mut Tab<'_>) -> Result<BTreeSet<String>> {
-    /// More than the page has focusable elements.
+    /// An upper bound for the number of focusable elements on the page.
     const MOST: usize = 200;
     let mut reached = BTreeSet::new();
     for _ in 0..MOST {
@@ -74,7 +74,7 @@ fn sorts(tab: &mut Tab<'_>) -> Result<()> {
     tab.check(&is_sorted)
 }
 
-/// All elements that a screen reader reaches have names.
+/// All elements that a screen reader reaches must have names.
 fn names_are_told(tab: &mut Tab<'_>) -> Result<()> {
     const ROLES: [&str; 5] = ["button", "searchbox", "table", "columnheader", "image"];
     let tree = tab.call("Accessibility.getFullAXTree", json!({}))?;

@@ -1,7 +1,7 @@
-//! `cargo xtask test --browser`: headless Chromium opens nagi's pages, uses its gateway like the
-//! script of a page, and makes the attempts of a foreign site's page.
+//! `cargo xtask test --browser`: headless Chromium opens nagi's pages, uses its gateway as the
+//! script of a page does, and attempts what the page of a foreign site might attempt.
 //!
-//! Separate from the other tests, since Debian's Chromium takes 300 MB.
+//! It is separate from the other tests, because Debian's Chromium takes 300 MB.
 
 mod chromium;
 mod foreign_site;
@@ -46,14 +46,14 @@ const SCENES: [Scene; 15] = [
     Scene { name: "report", run: pictures::of_a_report },
 ];
 
-/// The values of `--scene`.
+/// Returns the values of `--scene`.
 fn names() -> [&'static str; SCENES.len()] {
     SCENES.each_ref().map(|scene| scene.name)
 }
 
-/// What to look at.
+/// The scenes to run.
 #[derive(clap::Args)]
-// Another group of arguments has the same type name.
+// Another struct of arguments has the same name, which clap would take as the name of its group.
 #[group(skip)]
 pub(crate) struct Arguments {
     /// Test the pages with headless Chromium instead of running the steps
@@ -64,27 +64,27 @@ pub(crate) struct Arguments {
     scene: Vec<String>,
 }
 
-/// The environment of scenes.
+/// The environment that the scenes share.
 pub(super) struct Stage {
     chromium: Chromium,
     nagi: PathBuf,
 }
 
 impl Stage {
-    /// A server with pages.
+    /// Starts a server with pages.
     fn server(&self, more: &[&str]) -> Result<Server> {
         let mut command = Command::new(&self.nagi);
         command.args(["serve", "--http-port", "any"]).args(more);
         Server::start_nagi(command).map_err(|problem| anyhow!(problem))
     }
 
-    /// A new tab.
+    /// Opens a new tab.
     fn tab(&mut self) -> Result<Tab<'_>> {
         Tab::new(&mut self.chromium)
     }
 }
 
-/// Runs the scenes and ends with a line for each and one that counts them.
+/// Runs the scenes. Prints a line for each and a summary.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     setup::browser::run()?;
     let nagi = match std::env::var_os("NAGI_BINARY") {
@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless all requests of a page go to addresses with this prefix, and the page had no
+/// Fails unless the addresses of all requests of a page begin with `beginning` and the page has no
 /// errors.
 fn check_requests(tab: &mut Tab<'_>, beginning: &str) -> Result<()> {
     let requests = tab.requests();

@@ -1,4 +1,4 @@
-//! Pictures of the pages for `docs/`, which are written there if `NAGI_WRITE_DOCS` is set.
+//! Takes the screenshots for `docs/`, which are only written there if `NAGI_WRITE_DOCS` is set.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::tab::{Look, Tab};
 use super::{Stage, check_requests};
 use crate::{process, workspace};
 
-/// Maximum size of a picture in `docs/`.
+/// Maximum size of a picture in `docs/`, in bytes.
 const MAX_BYTES: usize = 250_000;
 
 const WIDE: Look = Look { width: 1000, height: 760, is_dark: false, is_phone: false };
@@ -37,7 +37,7 @@ fn folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Clients of some applications, one of which waits for jobs.
+/// Connects clients named like those of some applications; one waits for jobs.
 fn clients(server: &Server) -> Vec<Connection> {
     let names = ["web-1", "web-2", "mailer", "worker-1"];
     let mut clients: Vec<Connection> = names
@@ -54,7 +54,7 @@ fn clients(server: &Server) -> Vec<Connection> {
     clients
 }
 
-/// Sends the requests of web servers, until it is stopped.
+/// Sends requests like those of web servers, until `is_over` is set.
 fn ask(mut clients: Vec<Connection>, is_over: &AtomicBool) {
     let mut number = 0_u64;
     while !is_over.load(Ordering::Relaxed) {
@@ -110,7 +110,7 @@ fn take_all(tab: &mut Tab<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The page of `nagi bench --html`, from a file and without a network.
+/// Takes the page of `nagi bench --html`, opened from a file and without a network.
 pub(super) fn of_a_report(stage: &mut Stage) -> Result<()> {
     let server = stage.server(&[])?;
     let folder = Folder::new("report");
@@ -129,7 +129,7 @@ pub(super) fn of_a_report(stage: &mut Stage) -> Result<()> {
     )?;
     tab.check("document.querySelectorAll('table').length >= 2 && document.scripts.length === 0")?;
     check_requests(&mut tab, "file://")?;
-    // Up to the settings, of which there are many.
+    // The picture ends before the settings, because there are many.
     let height = tab.evaluate("[...document.querySelectorAll('h2')].at(-1).offsetTop")?;
     let height = height.as_u64().and_then(|height| u32::try_from(height).ok());
     tab.look(Look { height: height.context("a page without a height")?, ..WIDE })?;

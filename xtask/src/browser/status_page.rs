@@ -1,4 +1,4 @@
-//! `/server-status` in a browser: live, sorted, filtered, paused, and without a script.
+//! `/server-status` in a browser: updated, sorted, filtered, paused, and used without scripts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::tab::Tab;
 use super::{Stage, check_requests};
 
-/// Functions for tests: the shown cells of a column, the selector of its header, and a figure at
-/// the top.
+/// JavaScript functions for tests: the visible cells of a column, the selector of its header, and a
+/// figure at the top of the page.
 const HELPERS: &str = "
 const place = (id, name) =>
   [...document.getElementById(id).tHead.rows[0].cells].findIndex((it) => it.textContent === name);
@@ -21,7 +21,7 @@ const head = (id, name) => `#${id} th:nth-child(${place(id, name) + 1}) :is(butt
 const figure = (name) => [...document.querySelectorAll('dt')]
   .find((it) => it.textContent === name).nextElementSibling.textContent;";
 
-/// Opens the page of a server, and waits until it is live.
+/// Opens the page of a server, and waits until the page updates itself.
 pub(super) fn open(tab: &mut Tab<'_>, server: &Server) -> Result<()> {
     tab.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": HELPERS }))?;
     tab.open(&format!("http://{}/server-status", server.http()))?;
@@ -40,9 +40,9 @@ fn check(tab: &mut Tab<'_>, server: &Server) -> Result<()> {
     check_requests(tab, &format!("http://{}/", server.http()))
 }
 
-/// Clicks on the header of a column until the page is sorted by it in a direction.
+/// Clicks on the header of a column until the page is sorted by that column in `direction`.
 fn sort(tab: &mut Tab<'_>, name: &str, direction: &str) -> Result<()> {
-    /// A click has no effect if the page is replaced during it.
+    /// A click has no effect if the page is replaced during the click, so it is repeated.
     const TRIES: usize = 10;
     let order = format!(
         "document.querySelector(head('clients', '{name}')).parentNode.getAttribute('aria-sort')"
@@ -76,7 +76,7 @@ pub(super) fn is_sorted_and_filtered(stage: &mut Stage) -> Result<()> {
     for (name, direction, expected) in [
         ("Name", "ascending", "apple,banana,cherry"),
         ("Name", "descending", "cherry,banana,apple"),
-        // Sorted as numbers: as text, 100 would come first.
+        // The column is sorted as numbers: sorted as text, 100 would come first.
         ("Requests", "ascending", "banana,apple,cherry"),
     ] {
         sort(&mut tab, name, direction)?;
@@ -100,7 +100,7 @@ pub(super) fn is_sorted_and_filtered(stage: &mut Stage) -> Result<()> {
     check(&mut tab, &server)
 }
 
-/// The server applies the menu of states, and the address keeps it.
+/// The server applies the menu of states, and the address contains the selected state.
 fn is_filtered_by_state(tab: &mut Tab<'_>, server: &Server) -> Result<()> {
     let mut blocked = server.connect_resp();
     blocked.check("CLIENT SETNAME waits", "+OK\r\n");
@@ -120,7 +120,7 @@ fn is_filtered_by_state(tab: &mut Tab<'_>, server: &Server) -> Result<()> {
     tab.check("!location.search.includes('state')")
 }
 
-/// Scrolling, focus and selection stay when the page is fetched again.
+/// Scroll position, focus and selection must not change when the page is fetched again.
 pub(super) fn keeps_what_the_reader_does(stage: &mut Stage) -> Result<()> {
     let server = stage.server(&[])?;
     let mut tab = stage.tab()?;
@@ -139,7 +139,7 @@ pub(super) fn keeps_what_the_reader_does(stage: &mut Stage) -> Result<()> {
         "document.getSelection().selectAllChildren(document.querySelector('#clients tbody td'))",
     )?;
     tab.evaluate("document.getElementById('live').dataset.seen = 'yes'")?;
-    // The page's refresh interval passes twice.
+    // This time is more than two refresh intervals of the page.
     tab.evaluate("new Promise((resolve) => setTimeout(resolve, 2500))")?;
     tab.check("document.getElementById('live').dataset.seen === 'yes'")?;
     tab.evaluate("document.getSelection().removeAllRanges()")?;
@@ -148,7 +148,8 @@ pub(super) fn keeps_what_the_reader_does(stage: &mut Stage) -> Result<()> {
     check(&mut tab, &server)
 }
 
-/// The server sorts, so that the busiest of more connections than the page shows is on it.
+/// The server sorts the connections, so the busiest one is shown even if there are more connections
+/// than the page shows.
 pub(super) fn finds_the_busiest(stage: &mut Stage) -> Result<()> {
     let server = stage.server(&["--workers", "1"])?;
     let mut tab = stage.tab()?;
@@ -170,7 +171,7 @@ pub(super) fn shows_what_happens(stage: &mut Stage) -> Result<()> {
     let server = stage.server(&["--workers", "1"])?;
     let mut tab = stage.tab()?;
     open(&mut tab, &server)?;
-    // Keys are recorded while the page is open.
+    // Keys are only recorded while the page is open.
     refresh(&mut tab)?;
     let mut blocked = server.connect_resp();
     blocked.send(encode_command(&["BLPOP", "queue", "0"]));
@@ -219,7 +220,7 @@ pub(super) fn shows_the_progress_of_a_save(stage: &mut Stage) -> Result<()> {
     tab.until("no save", "figure('Save') === 'none running'")?;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        // A save ends soon and a sample is taken once a second, so that saves are repeated.
+        // A save ends soon, and a sample is taken only once a second, so saves are repeated.
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 client.run("BGSAVE");
@@ -241,7 +242,7 @@ pub(super) fn shows_markup_as_text(stage: &mut Stage) -> Result<()> {
     let mut client = server.connect_resp();
     client.check(&format!("CLIENT SETNAME {}", MARKUP.replace(' ', "/")), "+OK\r\n");
     open(&mut tab, &server)?;
-    // With a control character and invalid UTF-8.
+    // The key also contains a control character and invalid UTF-8.
     let key = [MARKUP.as_bytes(), b"\x1b\xff\"'&amp;"].concat();
     let shown = format!("{MARKUP}\u{fffd}\u{fffd}\"'&amp;");
     let is_shown = format!("column('clients', 'Key').join() === {}", json!(shown));
@@ -275,7 +276,7 @@ pub(super) fn can_be_paused(stage: &mut Stage) -> Result<()> {
     tab.press("p", 80, "p")?;
     let is_pressed = "document.getElementById('pause').getAttribute('aria-pressed')";
     ensure!(tab.text(is_pressed)? == "true", "p does nothing");
-    // An earlier request may be in flight; then the page's refresh interval passes twice.
+    // An earlier request may still be in flight. After it, more than two refresh intervals pass.
     let pause = "new Promise((resolve) => setTimeout(resolve, 2500))";
     tab.evaluate(pause)?;
     let before = tab.requests().len();
@@ -312,7 +313,7 @@ pub(super) fn needs_no_script(stage: &mut Stage) -> Result<()> {
         ensure!(page.contains(part), "{part} is missing in {page}");
     }
     ensure!(!page.contains("<button type=\"button\">Name"), "a script has run");
-    // The page refreshes automatically.
+    // The page is refreshed automatically.
     client.check("CLIENT SETNAME second", "+OK\r\n");
     wait_for("second")?;
     check(&mut tab, &server)

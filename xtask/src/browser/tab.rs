@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 
 use super::chromium::{Chromium, at};
 
-/// A page with its own session, which shares no state with other tabs.
+/// A page in its own browser context, which shares no state with other tabs.
 pub(super) struct Tab<'a> {
     chromium: &'a mut Chromium,
     session: String,
     context: String,
-    /// Addresses of requests so far, of all kinds.
+    /// Addresses of all requests so far, in order.
     requests: Vec<String>,
-    /// Status codes of responses so far.
+    /// Status codes of all responses so far.
     statuses: Vec<u64>,
     /// Errors of the page so far.
     errors: Vec<String>,
 }
 
-/// The emulated display of a page.
+/// The display that a page sees.
 #[derive(Clone, Copy)]
 pub(super) struct Look {
     pub(super) width: u32,
@@ -63,7 +63,7 @@ impl<'a> Tab<'a> {
         Ok(())
     }
 
-    /// The value of an expression; a promise is awaited.
+    /// Returns the value of a JavaScript expression. If the value is a promise, awaits it.
     pub(super) fn evaluate(&mut self, expression: &str) -> Result<Value> {
         let parameters = json!({
             "expression": expression, "awaitPromise": true, "returnByValue": true,
@@ -77,12 +77,12 @@ impl<'a> Tab<'a> {
         Ok(at(&answer, "/result/value").clone())
     }
 
-    /// The text value of an expression.
+    /// Returns the value of an expression as text.
     pub(super) fn text(&mut self, expression: &str) -> Result<String> {
         text(&self.evaluate(expression)?).with_context(|| expression.to_owned())
     }
 
-    /// Waits until an expression is neither false, zero nor empty, and returns it.
+    /// Waits until the value of an expression is neither false, zero nor empty, and returns it.
     pub(super) fn until(&mut self, what: &str, expression: &str) -> Result<Value> {
         let is_true = |value: &Value| match value {
             Value::Null | Value::Bool(false) => false,
@@ -91,7 +91,7 @@ impl<'a> Tab<'a> {
             Value::Bool(true) | Value::Array(_) | Value::Object(_) => true,
         };
         let mut last = String::new();
-        // During navigation there is no page to evaluate it in.
+        // During navigation there is no page in which the expression can be evaluated.
         let found = harness::until(what, || match self.evaluate(expression) {
             Ok(value) if is_true(&value) => Some(value),
             Ok(value) => {
@@ -113,12 +113,12 @@ impl<'a> Tab<'a> {
         Ok(())
     }
 
-    /// Types text into the focused element.
+    /// Inserts text into the focused element.
     pub(super) fn write(&mut self, text: &str) -> Result<()> {
         self.call("Input.insertText", json!({ "text": text })).map(drop)
     }
 
-    /// Presses a key with this name, which produces this text.
+    /// Presses the key named `key`, which produces `text`.
     pub(super) fn press(&mut self, key: &str, code: u32, text: &str) -> Result<()> {
         for kind in ["keyDown", "keyUp"] {
             let mut parameters = json!({
@@ -135,7 +135,7 @@ impl<'a> Tab<'a> {
         Ok(())
     }
 
-    /// Clicks into the middle of the first element of a selector.
+    /// Clicks on the centre of the first element that matches a selector.
     pub(super) fn click(&mut self, selector: &str) -> Result<()> {
         let place = self.evaluate(&format!(
             "(() => {{ const it = document.querySelector({selector:?}); \
@@ -164,7 +164,7 @@ impl<'a> Tab<'a> {
         Ok(())
     }
 
-    /// The visible part of the page as a PNG.
+    /// Returns the visible part of the page as a PNG.
     pub(super) fn screenshot(&mut self) -> Result<Vec<u8>> {
         let parameters = json!({ "format": "png", "optimizeForSpeed": false });
         let picture = self.call("Page.captureScreenshot", parameters)?;
@@ -172,7 +172,7 @@ impl<'a> Tab<'a> {
         decoded.map_err(|error| anyhow!("a picture is no base64: {error}"))
     }
 
-    /// The current HTML of the page; works without scripts.
+    /// Returns the current HTML of the page. Works for pages without scripts.
     pub(super) fn html(&mut self) -> Result<String> {
         let document = self.call("DOM.getDocument", json!({ "depth": 0 }))?;
         let node = json!({ "nodeId": at(&document, "/root/nodeId") });
@@ -180,19 +180,19 @@ impl<'a> Tab<'a> {
         text(at(&html, "/outerHTML"))
     }
 
-    /// Addresses of requests so far, of all kinds.
+    /// Returns the addresses of all requests so far.
     pub(super) fn requests(&mut self) -> &[String] {
         self.take_events();
         &self.requests
     }
 
-    /// Status codes of responses so far.
+    /// Returns the status codes of all responses so far.
     pub(super) fn statuses(&mut self) -> &[u64] {
         self.take_events();
         &self.statuses
     }
 
-    /// Errors of the page: exceptions, policy violations, failed requests.
+    /// Returns the errors of the page: exceptions, policy violations, failed requests.
     pub(super) fn errors(&mut self) -> &[String] {
         self.take_events();
         &self.errors
@@ -222,13 +222,13 @@ impl<'a> Tab<'a> {
 impl Drop for Tab<'_> {
     fn drop(&mut self) {
         let context = json!({ "browserContextId": self.context });
-        // The browser may have exited.
+        // The browser may have exited already.
         let _ = self.chromium.call(None, "Target.disposeBrowserContext", &context);
     }
 }
 
-/// The text of a line in the browser's log, if it is an error of the page. A missing icon, which
-/// browsers request from every host, is not.
+/// Returns the text of an entry in the browser's log, if it is an error of the page. A missing icon
+/// is no error, because browsers request one from every host.
 fn fault(entry: &Value) -> Option<String> {
     let is_of_icon = at(entry, "/url").as_str().is_some_and(|url| url.ends_with("/favicon.ico"));
     (at(entry, "/level") == "error" && !is_of_icon).then(|| entry.to_string())

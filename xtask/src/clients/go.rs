@@ -1,5 +1,5 @@
-//! Programs in Go, built into `.clients/go` by the machine's Go, or by the Go in a Python package
-//! if the machine's is missing or too old.
+//! Programs in Go, built into `.clients/go`. If the machine's Go is missing or too old, the Go in a
+//! Python package builds them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use super::language::when_changed;
 use crate::setup::python::Environment;
 use crate::{process, workspace};
 
-/// Names the package that contains Go.
+/// The file that names the Python package that contains Go.
 const LIST: &str = "requirements.txt";
 
-/// Builds the programs; quick if nothing has changed.
+/// Builds the programs. Returns quickly if nothing has changed.
 pub(super) fn install(sources: &Path, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let wanted = fs::read_to_string(sources.join("go.mod")).context("cannot read go.mod")?;
@@ -33,7 +33,7 @@ pub(super) fn install(sources: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Installs the Go that `requirements.txt` names, and returns its path.
+/// Installs the Go named in `requirements.txt`, and returns its path.
 fn bring(sources: &Path, folder: &Path) -> Result<PathBuf> {
     fs::copy(sources.join(LIST), folder.join(LIST)).context("cannot copy the list of packages")?;
     when_changed(folder, LIST, |folder| environment(folder).install(&folder.join(LIST)))?;
@@ -44,7 +44,7 @@ fn environment(folder: &Path) -> Environment {
     Environment::new(&workspace::setup_folder(), folder.join("venv"))
 }
 
-/// The version after `before`: its first two numbers.
+/// Parses the version that follows `before` in `text`. Returns its first two numbers.
 fn version(text: &str, before: &str) -> Option<(u32, u32)> {
     let (_, after) = text.split_once(before)?;
     let mut numbers = after.split(|letter: char| !letter.is_ascii_digit());

@@ -9,17 +9,18 @@ use anyhow::{Context, Result};
 
 use crate::{process, workspace};
 
-/// Little memory and one garbage collector thread: a job shares the machine with its server.
+/// Options for little memory and a single garbage collector thread, because a job shares the
+/// machine with its server.
 const OPTIONS: [&str; 3] = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 
-/// Compiles the programs with their libraries, unless the sources have not changed.
+/// Compiles the programs with their libraries, unless no source has changed.
 pub(super) fn install() -> Result<()> {
     let (wanted, stamp) = (sources()?, folder().join("installed"));
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(());
     }
     println!("clients: compiles tests/programs/java and its libraries into .clients/java");
-    // Otherwise the old version of a library would stay next to the new one.
+    // Without this, the old version of a library would remain next to the new version.
     if folder().exists() {
         fs::remove_dir_all(folder()).context("cannot remove the old .clients/java")?;
     }
@@ -34,7 +35,7 @@ pub(super) fn install() -> Result<()> {
     fs::write(stamp, wanted).context("cannot note what is compiled")
 }
 
-/// The command that runs a job of this folder, by the name of its class.
+/// Returns the command that runs a job, given the name of its class.
 pub(super) fn job(class: &str) -> Command {
     let folder = folder();
     let path = format!("{}:{}", folder.join("classes").display(), folder.join("jars/*").display());
@@ -43,7 +44,7 @@ pub(super) fn job(class: &str) -> Command {
     command
 }
 
-/// All files that determine the result of the compilation, concatenated.
+/// Concatenates all files that determine the result of the compilation.
 fn sources() -> Result<String> {
     let mut files = vec![source_folder().join("pom.xml")];
     let jobs = source_folder().join("src/programs");

@@ -1,7 +1,8 @@
-//! Dependencies of the programs in a language, installed by its own tools into `.clients/`.
+//! The dependencies of programs in each language, installed into `.clients/` by the language's own
+//! tools.
 //!
 //! Versions come from the lock files in `tests/programs`. If a tool expects packages next to the
-//! sources, the sources are copied there, so that no packages get into the repository.
+//! sources, the sources are copied to the packages, so that no package gets into the repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::setup::languages;
 use crate::setup::python::Environment;
 use crate::{process, workspace};
 
-/// A language of programs, with the tools that install and run them.
+/// A programming language, and the tools that install and run its programs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
     Go,
@@ -27,7 +28,7 @@ pub(super) enum Language {
 }
 
 impl Language {
-    /// Its folder in `tests/programs` and in `.clients`.
+    /// Returns the name of the language's folder in `tests/programs` and in `.clients`.
     const fn folder_name(self) -> &'static str {
         match self {
             Self::Go => "go",
@@ -40,8 +41,8 @@ impl Language {
         }
     }
 
-    /// Installs the dependencies of its programs if they have changed. Returns what the machine
-    /// lacks if that is impossible.
+    /// Installs the dependencies of the language's programs if they have changed. If that is
+    /// impossible, returns what the machine lacks.
     pub(super) fn make_ready(self) -> Result<Option<String>> {
         if let Some(missing) = self.missing() {
             return Ok(Some(missing));
@@ -62,13 +63,13 @@ impl Language {
         Ok(None)
     }
 
-    /// What the machine lacks and setup does not install.
+    /// Returns the tool that the machine lacks and that setup does not install.
     fn missing(self) -> Option<String> {
         let needed: &[&str] = match self {
             Self::Java => &["java", "javac", "mvn"],
             Self::Node => &["node", "npm"],
             Self::Php | Self::Ruby => return languages::missing(),
-            // Cargo runs this program, and setup installs the others.
+            // Cargo runs this program, so Rust is present; setup installs the other tools.
             Self::Go | Self::Python | Self::Rust => &[],
         };
         let missing: Vec<&str> =
@@ -76,7 +77,7 @@ impl Language {
         (!missing.is_empty()).then(|| format!("PATH has no {}", missing.join(" and no ")))
     }
 
-    /// The command that runs a job of this language.
+    /// Returns the command that runs a job.
     pub(super) fn job(self, job: &str) -> Command {
         let folder = self.folder();
         let (mut command, place) = match self {
@@ -96,7 +97,7 @@ impl Language {
         workspace::root().join("tests/programs").join(self.folder_name())
     }
 
-    /// Copies its programs to their packages.
+    /// Copies the language's programs to the folder of their packages.
     fn copy_sources(self) -> Result<PathBuf> {
         let folder = self.folder();
         copy_files(&self.source_folder(), &folder)?;
@@ -123,7 +124,7 @@ fn install_python(folder: &Path) -> Result<()> {
     environment(folder).install(&folder.join("requirements.txt"))
 }
 
-/// Installs, unless the list has not changed since the last installation.
+/// Calls `install`, unless the list of packages has not changed since the last installation.
 pub(super) fn when_changed(
     folder: &Path,
     list: &str,

@@ -1,7 +1,7 @@
-//! `cargo xtask test --clients`: real, unmodified programs from their registries use nagi.
+//! `cargo xtask test --clients`: unmodified programs from package registries use nagi.
 //!
-//! Each job in `tests/programs` runs on its own server, checks that no data was lost or duplicated,
-//! and ends with exit code 0 and a summary line.
+//! Each job in `tests/programs` runs against its own server, checks that no data was lost or
+//! duplicated, and ends with exit code 0 and a summary line.
 
 mod go;
 mod java;
@@ -24,10 +24,10 @@ use language::Language;
 /// How long a job may run before it counts as hung.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Lines of a failed job's output that are shown; the rest is in its log.
+/// Number of lines of a failed job's output that are shown; the log contains all of them.
 const SHOWN_LINES: usize = 40;
 
-/// A job in the folder of its language in `tests/programs`.
+/// A job, in its language's folder in `tests/programs`.
 struct Program {
     name: &'static str,
     language: Language,
@@ -40,7 +40,7 @@ struct Program {
 #[derive(PartialEq)]
 enum Protocol {
     Resp,
-    /// redis-server has no gateway to compare with.
+    /// Redis has no HTTP gateway, so these programs cannot be compared.
     Http,
 }
 
@@ -78,12 +78,12 @@ const PROGRAMS: [Program; 21] = [
     Program::new("phpredis", Language::Php, "phpredis_job.php"),
 ];
 
-/// The values of `--only`.
+/// Returns the values of `--only`.
 fn names() -> [&'static str; PROGRAMS.len()] {
     PROGRAMS.each_ref().map(|program| program.name)
 }
 
-/// The selection of programs.
+/// The programs to run.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Run unmodified client libraries instead of the steps
@@ -104,7 +104,7 @@ enum Outcome {
     Skipped(String),
 }
 
-/// Runs the programs, and prints a line for each and a summary.
+/// Runs the programs. Prints a line for each and a summary.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     setup::run()?;
     let nagi = workspace::build_nagi("dev")?;
@@ -128,8 +128,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     conclude(&outcomes)
 }
 
-/// Installs the dependencies of a language's programs, once. Returns what the machine lacks if that
-/// is impossible.
+/// Installs the dependencies of a language's programs, once per run. If that is impossible, returns
+/// what the machine lacks.
 fn make_ready(language: Language, installed: &mut Vec<Language>) -> Result<Option<String>> {
     if installed.contains(&language) {
         return Ok(None);
@@ -173,20 +173,20 @@ fn start_nagi(binary: &Path) -> Result<Server> {
     Server::start_nagi(command).map_err(|problem| anyhow!(problem))
 }
 
-/// The folder, ignored by git, for installed packages and output of programs.
+/// Returns the folder for installed packages and for output of programs, which git ignores.
 fn folder() -> PathBuf {
     workspace::root().join(".clients")
 }
 
-/// The path of a job's log.
+/// Returns the path of a job's log.
 fn log_path(program: &Program) -> Result<PathBuf> {
     let folder = folder().join("log");
     fs::create_dir_all(&folder)?;
     Ok(folder.join(program.name))
 }
 
-/// Runs a job in its own process group, which ends with the job: workers left behind would keep
-/// trying to reach a server that has ended.
+/// Runs a job in a separate process group, which is killed when the job ends. Workers left behind
+/// would keep trying to reach a server that has stopped.
 fn wait(job: &mut Command, log: &Path) -> Result<Result<(), String>> {
     let output = File::create(log)?;
     let errors = output.try_clone()?;
@@ -204,7 +204,7 @@ fn wait(job: &mut Command, log: &Path) -> Result<Result<(), String>> {
 
 fn end_group(child: &mut Child) -> Result<()> {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // This fails if no process is left in the group.
+        // This fails if no process is left in the group, which is fine.
         let _ = kill_process_group(group, Signal::KILL);
     }
     child.wait().context("cannot wait for the program")?;

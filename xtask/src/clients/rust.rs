@@ -1,5 +1,5 @@
-//! Programs in Rust, built into `.clients/rust` by the cargo that runs this program, separate from
-//! nagi's workspace and its lock file.
+//! Programs in Rust, built into `.clients/rust` by the cargo that runs this program. They are
+//! separate from nagi's workspace and its lock file.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::process;
 use crate::workspace::cargo;
 
-/// Builds the programs; quick if nothing has changed.
+/// Builds the programs. Returns quickly if nothing has changed.
 pub(super) fn install(sources: &Path, folder: &Path) -> Result<()> {
     let mut build = cargo(&["build", "--quiet", "--locked", "--manifest-path"]);
     build.arg(sources.join("Cargo.toml")).arg("--target-dir").arg(folder);

@@ -1,4 +1,4 @@
-//! The tests of Redis' suite that are not run, each with its reason, from
+//! The tests of Redis' suite that are not run, each with its reason, read from
 //! `tests/conformance/redis-not-applicable.toml`.
 
 use std::collections::BTreeMap;
@@ -11,35 +11,35 @@ use crate::workspace;
 
 const FILE: &str = "tests/conformance/redis-not-applicable.toml";
 
-/// All excluded tests, by the kind of reason.
+/// All excluded tests, grouped by the kind of reason.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Exclusions {
-    /// Tests of Redis' internals, or of intended differences.
+    /// Tests of Redis' internals, or of behaviour from which nagi differs intentionally.
     #[serde(default)]
     pub(super) not_applicable: Vec<NotApplicable>,
-    /// Tests that Redis 7.2 fails as well.
+    /// Tests that Redis 7.2 fails as well, because its behaviour has changed.
     #[serde(default)]
     pub(super) superseded: Vec<Superseded>,
     /// Tests of features that are not implemented yet.
     #[serde(default)]
     pub(super) later: Vec<Later>,
-    /// Units that are not run at all.
+    /// Units of which no test is run.
     #[serde(default)]
     pub(super) units: Vec<Unit>,
 }
 
-/// A unit that is not run at all.
+/// A unit of which no test is run.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Unit {
     unit: String,
-    /// The reason that applies to all of its tests.
+    /// The reason, which applies to all tests of the unit.
     #[expect(dead_code, reason = "it is for people to read")]
     reason: String,
 }
 
-/// A test that does not apply.
+/// A test that does not apply to nagi.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "the replies are for people to read")]
@@ -51,7 +51,7 @@ pub(super) struct NotApplicable {
     nagi: String,
 }
 
-/// A test of behaviour that has changed since.
+/// A test of behaviour that a later version of Redis has changed.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "what changed is for people to read")]
@@ -61,7 +61,7 @@ pub(super) struct Superseded {
     change: String,
 }
 
-/// Tests that wait for one feature: some of one unit, or all with a tag of the suite.
+/// Tests that wait for a feature: some tests of one unit, or all tests with a tag of the suite.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Later {
@@ -81,12 +81,12 @@ impl Exclusions {
         toml::from_str(&text).with_context(|| format!("{FILE} is malformed"))
     }
 
-    /// Whether a unit is not run at all.
+    /// Whether no test of a unit is run.
     pub(super) fn leaves_out(&self, unit: &str) -> bool {
         self.units.iter().any(|it| it.unit == unit)
     }
 
-    /// The names of a unit's tests that are not run.
+    /// Returns the names of a unit's tests that are not run.
     pub(super) fn of_unit(&self, unit: &str) -> Vec<&str> {
         let not_applicable = self.not_applicable.iter().map(|it| (&it.unit, &it.test));
         let superseded = self.superseded.iter().map(|it| (&it.unit, &it.test));
@@ -96,13 +96,13 @@ impl Exclusions {
         all.filter(|(of, _)| *of == unit).map(|(_, test)| test.as_str()).collect()
     }
 
-    /// The tags whose tests are not run, in the format of the suite's option.
+    /// Returns the tags whose tests are not run, in the format of the suite's option.
     pub(super) fn tags(&self) -> String {
         let tags = self.later.iter().flat_map(|it| &it.tags);
         tags.map(|tag| format!("-{tag}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// The number of tests of each kind, and the features that later tests wait for.
+    /// Returns the number of tests by kind of reason, and the features that later tests wait for.
     pub(super) fn summary(&self) -> Vec<(String, usize)> {
         let mut later: BTreeMap<&str, usize> = BTreeMap::new();
         for it in &self.later {

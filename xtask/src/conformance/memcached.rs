@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::workspace::{self, cargo};
 use crate::{process, setup};
 
-/// How much to compare.
+/// The amount to compare.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Random requests in each protocol
@@ -16,14 +16,14 @@ pub(crate) struct Arguments {
     count: u64,
 }
 
-/// The test of each protocol; the meta commands need memcached 1.6.45 in `.peers`.
+/// The test for each protocol. The meta commands need memcached 1.6.45 in `.peers`.
 const PROTOCOLS: [(&str, &str); 3] = [
     ("text", "differential::memcached::"),
     ("meta", "differential::memcached_meta::"),
     ("binary", "differential::memcached_binary::"),
 ];
 
-/// Runs all tests, and ends with a summary line.
+/// Runs all tests, and prints a summary line.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     setup::run()?;
     let (mut passed, mut failed) = capable()?;
@@ -77,7 +77,7 @@ fn capable() -> Result<(usize, usize)> {
         Ok(String::from_utf8_lossy(&output.context("cannot start memccapable")?.stdout)
             .into_owned())
     });
-    // It may have ended already; failures here have no consequence.
+    // The server may have exited already, so errors are ignored.
     let _ = server.kill();
     let _ = server.wait();
     let _ = std::fs::remove_dir_all(&folder);
@@ -90,7 +90,7 @@ fn capable() -> Result<(usize, usize)> {
     Ok((count("[pass]"), count("[FAIL]")))
 }
 
-/// The port of memcached's protocols, once the server has written it.
+/// Returns the port of memcached's protocols, once the server has written it to the file.
 fn port_in(ports_file: &std::path::Path) -> Result<String> {
     for _ in 0..1000 {
         let ports = std::fs::read_to_string(ports_file).unwrap_or_default();

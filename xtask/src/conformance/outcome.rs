@@ -3,12 +3,12 @@
 /// The results of the tests of one unit.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// Names of tests.
+    /// The names of tests that passed.
     pub(super) passed: Vec<String>,
-    /// Names of tests, and their failures.
+    /// The names of tests that failed, and their failures.
     pub(super) failed: Vec<(String, String)>,
-    /// The number of skipped tests: by the list of exclusions, or by the suite itself for this kind
-    /// of server.
+    /// The number of skipped tests: excluded tests, and tests that the suite itself skips for this
+    /// kind of server.
     pub(super) skipped: usize,
     /// Whether the unit ran to its end.
     pub(super) is_complete: bool,
@@ -16,7 +16,7 @@ pub(super) struct Outcome {
 
 impl Outcome {
     /// Parses the output of the suite. Each test has a line such as `[ok]: NAME (1 ms)` or `[err]:
-    /// NAME in tests/unit/x.tcl`, the latter followed by the failure.
+    /// NAME in tests/unit/x.tcl`; the description of the failure follows the latter.
     pub(super) fn parse(printed: &str) -> Self {
         let plain = without_colours(printed);
         let mut outcome = Self::default();

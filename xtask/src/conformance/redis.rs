@@ -1,8 +1,7 @@
 //! `cargo xtask conformance redis`: Redis' own test suite, against nagi and against the real
 //! redis-server.
-//!
-//! In internal mode, the suite starts `src/redis-server` itself, which is replaced by a script; in
-//! external mode, it connects to a running server.
+//! In internal mode, the suite starts `src/redis-server` itself, which is replaced by a script that
+//! starts the server under test. In external mode, the suite connects to a running server.
 
 use std::fs;
 use std::io::Write as _;
@@ -18,8 +17,8 @@ use super::outcome::Outcome;
 use super::source;
 use crate::{process, setup, workspace};
 
-/// The units whose tests must pass, except for excluded tests; all other units are in the list of
-/// exclusions.
+/// The units whose tests must pass, except for excluded tests. All other units are excluded with a
+/// reason.
 const UNITS: &[&str] = &[
     "unit/auth",
     "unit/protocol",
@@ -82,8 +81,8 @@ const UNITS: &[&str] = &[
     "unit/replybufsize",
 ];
 
-/// The units that every change must pass: those of a few seconds, without those that assume that
-/// requests of two connections are executed in the order in which they were sent.
+/// The units that every change must pass. They take a few seconds, and do not assume that requests
+/// of two connections are executed in the order in which they were sent.
 const QUICK_UNITS: &[&str] = &[
     "unit/auth",
     "unit/protocol",
@@ -105,7 +104,7 @@ const QUICK_UNITS: &[&str] = &[
     "unit/tracking",
 ];
 
-/// The units to run, and the servers.
+/// The units to run, and the servers to run them against.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Units such as unit/type/string (default: all that nagi must pass)
@@ -135,7 +134,7 @@ enum Mode {
     External,
 }
 
-/// Runs the suite, and fails if a test of nagi does.
+/// Runs the suite. Fails if a test fails with nagi.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     setup::run()?;
     let suite = Suite {
@@ -188,7 +187,7 @@ pub(crate) fn run_quick(nagi: PathBuf) -> Result<(usize, usize)> {
     Ok((totals.passed, totals.failed))
 }
 
-/// The program of a server.
+/// The binary of a server.
 enum Binary {
     Nagi(PathBuf),
     Redis(PathBuf),
@@ -223,7 +222,7 @@ impl Suite {
         let mut failures = fs::File::create(source::folder().join(format!("{name}-failed.txt")))?;
         let mut totals = Totals::default();
         for (number, unit) in units.iter().enumerate() {
-            // A unit takes minutes, so that progress is printed.
+            // A unit may take minutes, so progress is printed.
             print!("  {:>2} of {} {unit:<22} ", number + 1, units.len());
             std::io::stdout().flush()?;
             let outcome = self.run_unit(unit, name, binary)?;
@@ -260,12 +259,12 @@ impl Suite {
         Ok(())
     }
 
-    /// Places the programs where the suite starts them.
+    /// Creates the programs that the suite starts.
     fn link(&self, binary: &Binary) -> Result<()> {
         let script = match binary {
-            // Unknown settings are removed, so that only a test that needs one fails, and not all
-            // tests that share its server. Slow scripts must delay all clients, as with Redis. How
-            // Redis ends after a crash is a setting for its tests only.
+            // Unknown settings are ignored, so that only the test that needs one fails, and not all
+            // tests that share its server. Slow scripts must delay all clients, as in Redis.
+            // `use-exit-on-panic` is deleted, because only Redis' tests of crashes need it.
             Binary::Nagi(path) => format!(
                 "#!/bin/bash\nmore=()\n\
                  if [ -f \"$1\" ]; then\n\
@@ -295,7 +294,8 @@ impl Suite {
             .current_dir(&self.folder)
             .args(["tests/test_helper.tcl", "--durable", "--clients", "1", "--single", unit])
             .args(["--timeout", &self.timeout_s.to_string()])
-            // Other suites may run on this machine: each process uses a different range of ports.
+            // Other suites may run on this machine, so each process uses a different range of
+            // ports.
             .args(["--baseport", &(20_000 + std::process::id() % 10_000).to_string()]);
         if !tests.is_empty() {
             command.arg("--skipfile").arg(&skipped);
@@ -326,7 +326,8 @@ impl Suite {
     }
 }
 
-/// A script that starts a program of Redis, derived from the script that setup makes for redis-cli.
+/// Returns a script that starts a program of Redis, derived from the script that setup has written
+/// for redis-cli.
 fn starting(program: &str) -> String {
     let script = workspace::setup_folder().join("bin/redis-cli");
     match fs::read_to_string(script) {
@@ -335,7 +336,7 @@ fn starting(program: &str) -> String {
     }
 }
 
-/// A server for the external mode, with the options of the suite's own servers.
+/// Starts a server for the external mode, with the options of the suite's own servers.
 fn start(binary: &Binary) -> Result<Server> {
     let config = ["--enable-debug-command", "yes", "--enable-protected-configs", "yes"];
     let more = ["--notify-keyspace-events", "KEA", "--latency-monitor-threshold", "1"];
@@ -354,7 +355,8 @@ fn start(binary: &Binary) -> Result<Server> {
     server.map_err(anyhow::Error::msg)
 }
 
-/// The Tcl that runs the suite, with its unpacked library if there is one.
+/// Returns a command for the Tcl interpreter that runs the suite, with its unpacked library if
+/// there is one.
 fn tclsh() -> Command {
     let setup = workspace::setup_folder();
     let script = setup.join("bin/tclsh");

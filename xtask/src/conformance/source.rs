@@ -1,5 +1,5 @@
-//! Redis' source package in `.conformance/`, with a separate source list and state of apt: the
-//! mirror comes from the machine's settings, which are not changed.
+//! Downloads Redis' source package to `.conformance/`. apt uses a separate source list and state:
+//! the list is derived from the machine's settings, which are not changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use anyhow::{Context, Result, bail};
 
 use crate::{process, workspace};
 
-/// The version of the tests.
+/// The version of Redis whose tests are run.
 pub(super) const VERSION: &str = "7.0.15";
 
-/// The folder, which may be deleted at any time.
+/// Returns the folder, which may be deleted at any time.
 pub(super) fn folder() -> PathBuf {
     workspace::root().join(".conformance")
 }
 
-/// Downloads the source of Redis unless it exists, and returns its folder.
+/// Downloads the source of Redis unless it exists. Returns its folder.
 pub(super) fn prepare() -> Result<PathBuf> {
     let unpacked = folder().join(format!("redis-{VERSION}"));
     if !unpacked.join("tests/test_helper.tcl").is_file() {
@@ -29,8 +29,8 @@ pub(super) fn prepare() -> Result<PathBuf> {
     Ok(unpacked)
 }
 
-/// In external mode, the suite empties the server before each unit, including functions; a server
-/// without functions has none to remove.
+/// Patches the suite for servers without functions. In external mode, the suite removes all data
+/// and all functions before each unit; a server without functions has none to remove.
 fn do_without_functions(unpacked: &Path) -> Result<()> {
     let path = unpacked.join("tests/support/server.tcl");
     let text = fs::read_to_string(&path)?;
@@ -41,8 +41,8 @@ fn do_without_functions(unpacked: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Since Redis 7.2, small lists and small sets are called listpacks; the suite of 7.0 expects the
-/// earlier names.
+/// Patches the expected names of encodings. Since Redis 7.2, small lists and small sets are called
+/// listpacks; the suite of 7.0 expects the earlier names.
 fn accept_later_encodings(unpacked: &Path) -> Result<()> {
     let path = unpacked.join("tests/support/test.tcl");
     let text = fs::read_to_string(&path)?;
@@ -61,7 +61,7 @@ fn accept_later_encodings(unpacked: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The names of the suite's units.
+/// Returns the names of the suite's units.
 pub(super) fn units(unpacked: &Path) -> Result<Vec<String>> {
     let path = unpacked.join("tests/test_helper.tcl");
     let text = fs::read_to_string(&path)?;
@@ -70,8 +70,8 @@ pub(super) fn units(unpacked: &Path) -> Result<Vec<String>> {
     Ok(list.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Texts that differ since Redis 7.2, and commands outside of tests that a server without DEBUG
-/// refuses: the file, the text, and its replacement.
+/// Texts that have changed since Redis 7.2, and commands outside of tests that a server without
+/// DEBUG refuses: the file, the text, and its replacement.
 const LATER_TEXTS: [(&str, &str, &str); 4] = [
     ("unit/acl.tcl", "*NOPERM*channels*", "*NOPERM*channel*"),
     ("unit/acl-v2.tcl", "*NOPERM*keys*", "*NOPERM*key*"),
@@ -87,7 +87,7 @@ const LATER_TEXTS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// Makes tests of errors accept the texts of later versions.
+/// Patches tests of error messages to accept the texts of later versions.
 fn accept_later_texts(unpacked: &Path) -> Result<()> {
     for (file, before, after) in LATER_TEXTS {
         let path = unpacked.join("tests").join(file);
@@ -125,8 +125,8 @@ fn unpack(unpacked: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The machine's package sources, for source packages. Third-party ones, which may have none, are
-/// omitted.
+/// Returns the machine's package sources, changed to source packages. Third-party sources are
+/// omitted, because they may have no source packages.
 fn source_list() -> Result<String> {
     let format = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)";
     let mut command = Command::new("apt-get");
@@ -145,7 +145,7 @@ fn source_list() -> Result<String> {
     Ok(lines.concat())
 }
 
-/// The full version of the package, with Debian's suffix.
+/// Returns the full version of the package, including Debian's suffix.
 fn version() -> Result<String> {
     let mut command = apt_get();
     command.args(["source", "--print-uris", "redis"]);
@@ -160,7 +160,8 @@ fn version() -> Result<String> {
     Ok(format!("5:{version}"))
 }
 
-/// apt-get with separate lists and cache, which needs neither root nor a lock.
+/// Returns a command for apt-get with separate lists and cache, which needs neither root nor a
+/// lock.
 fn apt_get() -> Command {
     let apt = folder().join("apt");
     let mut command = Command::new("apt-get");

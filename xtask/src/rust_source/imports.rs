@@ -1,8 +1,8 @@
 //! The imports between the files of a crate, read from `use` items and from paths in the code.
 //!
-//! A path is followed through re-exports to the file that defines its target. Two things are not
-//! counted: code that only tests compile, and re-exports from submodules, since these only define
-//! where an item is found. A glob import counts for its module.
+//! A path is followed through re-exports to the file that defines its target. Two kinds of code are
+//! not counted: code that is only compiled for tests, and re-exports from submodules, since these
+//! only define where an item is found. A glob import counts as an import of its module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +19,10 @@ pub(crate) struct Source<'a> {
     pub(crate) text: &'a str,
 }
 
-/// `user` needs `used`, by the code at `line`.
+/// An import: the file `user` needs the file `used`, because of the code at `line`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Import {
-    /// A path relative to `src`, as is `used`.
+    /// Path relative to `src`, like `used`.
     pub(crate) user: String,
     pub(crate) used: String,
     pub(crate) line: usize,
@@ -33,14 +33,14 @@ type ModulePath = Vec<String>;
 /// A module: a file, or a block within one.
 #[derive(Default)]
 struct Module {
-    /// The index of its file among the sources.
+    /// The index of the module's file among the sources.
     file: usize,
     /// The paths that its `use` items bind to names.
     bindings: BTreeMap<String, ModulePath>,
     definitions: BTreeSet<String>,
 }
 
-/// A path that a module mentions.
+/// A path mentioned in a module's code.
 struct Mention {
     module: ModulePath,
     path: ModulePath,
@@ -60,11 +60,11 @@ enum MentionKind {
 /// The target of a path.
 struct Target {
     module: ModulePath,
-    /// Whether it is an item in the module, not the module itself.
+    /// Whether the target is an item in the module, as opposed to the module itself.
     is_item: bool,
 }
 
-/// The imports between the files of one crate, one for each pair of files, in order.
+/// Returns the imports between the files of one crate: one for each pair of files, sorted.
 pub(crate) fn imports(sources: &[Source]) -> Vec<Import> {
     let in_tests = test_only_modules(sources);
     let mut modules = BTreeMap::new();
@@ -95,7 +95,8 @@ pub(crate) fn imports(sources: &[Source]) -> Vec<Import> {
 }
 
 impl Mention {
-    /// The file of the mention and the file that it needs, if that is in the crate.
+    /// Returns the indices of the file with the mention and of the file that it needs, if the
+    /// target is in this crate.
     fn files(&self, modules: &BTreeMap<ModulePath, Module>) -> Option<(usize, usize)> {
         let user = modules.get(&self.module)?.file;
         let Target { module, is_item } = resolve(modules, &self.module, &self.path, 0)?;
@@ -106,7 +107,7 @@ impl Mention {
     }
 }
 
-/// The module of a file: `["net", "epoll"]` for `net/epoll.rs`, `[]` for `lib.rs`.
+/// Returns the module of a file: `["net", "epoll"]` for `net/epoll.rs`, `[]` for `lib.rs`.
 pub(crate) fn module_of(path: &str) -> ModulePath {
     let stem = path.strip_suffix(".rs").unwrap_or(path);
     let mut names: ModulePath = stem.split('/').map(str::to_owned).collect();
@@ -117,7 +118,8 @@ pub(crate) fn module_of(path: &str) -> ModulePath {
     names
 }
 
-/// The modules that are declared for tests only; their submodules are for tests too.
+/// Returns the modules that are only compiled for tests. Their submodules are only compiled for
+/// tests, too.
 pub(crate) fn test_only_modules(sources: &[Source]) -> BTreeSet<ModulePath> {
     let mut found = BTreeSet::new();
     for source in sources {
@@ -132,7 +134,7 @@ pub(crate) fn test_only_modules(sources: &[Source]) -> BTreeSet<ModulePath> {
     found
 }
 
-/// The name in `mod name;`, after any attributes and visibility.
+/// Returns the name in `mod name;`, which may follow attributes and a visibility.
 fn declared_module<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
     let end = tokens.iter().position(|token| [";", "{", "="].contains(&token.text))?;
     match tokens.get(..=end)? {
@@ -227,10 +229,10 @@ fn is_public(before: &[Token]) -> bool {
     }
 }
 
-/// One name that a `use` item imports, or a glob.
+/// A name that a `use` item imports, or a glob.
 struct Leaf {
     path: ModulePath,
-    /// `None` for a glob, and for `as _`.
+    /// The name to which the path is bound; `None` for a glob and for `as _`.
     name: Option<String>,
     is_glob: bool,
 }
@@ -279,7 +281,7 @@ fn use_tree(tokens: &[Token], prefix: &[String], leaves: &mut Vec<Leaf>) {
     leaves.push(Leaf { path, name, is_glob: false });
 }
 
-/// The target of `path` in `module`; `None` if it is not in this crate.
+/// Returns the target of `path` in `module`; `None` if the target is not in this crate.
 fn resolve(
     modules: &BTreeMap<ModulePath, Module>,
     module: &[String],
@@ -306,7 +308,7 @@ fn resolve(
     }
 }
 
-/// The target of `path` from `module`, whose own names take precedence.
+/// Follows `path` from `module`, whose own names take precedence over other crates.
 fn walk(
     modules: &BTreeMap<ModulePath, Module>,
     module: &[String],
@@ -343,7 +345,7 @@ fn below(module: &[String], name: &str) -> ModulePath {
 mod tests {
     use super::*;
 
-    /// The imports between files with these texts, as `user > used`.
+    /// Returns the imports between files with these texts, formatted as `user > used`.
     fn found(files: &[(&str, &str)]) -> Vec<String> {
         let sources: Vec<Source> =
             files.iter().map(|&(path, text)| Source { path, text }).collect();

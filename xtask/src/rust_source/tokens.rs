@@ -5,11 +5,12 @@
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Token<'a> {
     pub(crate) text: &'a str,
-    /// The line it begins on, from 1.
+    /// The number of the line on which the token begins, from 1.
     pub(crate) line: usize,
 }
 
-/// The tokens of `source` without comments. `::` is one token; other marks are one character each.
+/// Splits `source` into tokens, without comments. `::` is one token; other marks are tokens of one
+/// character.
 pub(crate) fn tokenize(source: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut rest = source;
@@ -31,7 +32,7 @@ pub(crate) fn tokenize(source: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// The length of a block comment, which may contain others.
+/// Returns the length of a block comment, which may contain other block comments.
 fn block_comment_len(rest: &str) -> usize {
     let mut depth = 0;
     let mut inside = rest;
@@ -70,7 +71,7 @@ fn word_len(rest: &str) -> usize {
     rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())
 }
 
-/// The length of a string literal of any kind, if one begins here.
+/// Returns the length of a string literal of any kind, if one begins here.
 fn string_len(rest: &str) -> Option<usize> {
     let prefix = ["br", "cr", "b", "c", "r", ""].into_iter().find(|prefix| {
         let marks = if prefix.ends_with('r') { &['"', '#'][..] } else { &['"'][..] };
@@ -107,18 +108,18 @@ fn character_or_lifetime_len(rest: &str) -> usize {
     }
 }
 
-/// The tokens from `at` on; empty beyond the end.
+/// Returns the tokens from index `at` on; empty beyond the end.
 pub(crate) fn after<'t, 'a>(tokens: &'t [Token<'a>], at: usize) -> &'t [Token<'a>] {
     tokens.get(at..).unwrap_or_default()
 }
 
-/// The text of the token at `at`, empty beyond the end.
+/// Returns the text of the token at index `at`; empty beyond the end.
 pub(crate) fn text_at<'a>(tokens: &[Token<'a>], at: usize) -> &'a str {
     tokens.get(at).map_or("", |token| token.text)
 }
 
-/// `tokens` without the items, statements and fields that only tests compile: those with a
-/// `#[cfg(...)]` that requires `test` or `loom`.
+/// Returns `tokens` without the items, statements and fields that are only compiled for tests:
+/// those with a `#[cfg(...)]` that requires `test` or `loom`.
 pub(crate) fn without_tests<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
     let mut kept = Vec::new();
     let mut rest = tokens;
@@ -135,7 +136,7 @@ pub(crate) fn without_tests<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
     kept
 }
 
-/// The number of tokens of a test-only `#[cfg(...)]` here, 0 if there is none.
+/// Returns the number of tokens of a test-only `#[cfg(...)]` that begins here; 0 if there is none.
 pub(crate) fn test_attribute_len(tokens: &[Token]) -> usize {
     let is_cfg = [0, 1, 2, 3].map(|at| text_at(tokens, at)) == ["#", "[", "cfg", "("];
     if is_cfg && needs_tests(after(tokens, 4)) { 1 + group_len(after(tokens, 1)) } else { 0 }
@@ -152,14 +153,14 @@ fn needs_tests(predicate: &[Token]) -> bool {
     }
 }
 
-/// The parts between the commas of a list in parentheses.
+/// Returns the parts between the commas of a list in parentheses.
 fn operands<'t, 'a>(list: &'t [Token<'a>]) -> Vec<&'t [Token<'a>]> {
     let group = list.get(..group_len(list)).unwrap_or_default();
     let [_, inside @ .., _] = group else { return Vec::new() };
     split_at_commas(inside)
 }
 
-/// The parts between top-level commas, without empty ones.
+/// Returns the parts between top-level commas, without empty ones.
 pub(crate) fn split_at_commas<'t, 'a>(tokens: &'t [Token<'a>]) -> Vec<&'t [Token<'a>]> {
     let mut depth = 0_usize;
     let parts = tokens.split(|token| {
@@ -173,7 +174,7 @@ pub(crate) fn split_at_commas<'t, 'a>(tokens: &'t [Token<'a>]) -> Vec<&'t [Token
     parts.filter(|part| !part.is_empty()).collect()
 }
 
-/// The number of tokens up to the end of the group that opens here; 1 if none does.
+/// Returns the number of tokens up to the end of the group that opens here; 1 if no group opens.
 fn group_len(tokens: &[Token]) -> usize {
     let mut depth = 0_usize;
     for (index, token) in tokens.iter().enumerate() {
@@ -189,7 +190,7 @@ fn group_len(tokens: &[Token]) -> usize {
     tokens.len()
 }
 
-/// The number of tokens of the item, statement, field or arm that begins here.
+/// Returns the number of tokens of the item, statement, field or match arm that begins here.
 fn item_len(tokens: &[Token]) -> usize {
     const ITEMS: [&str; 10] = [
         "async",
@@ -221,7 +222,7 @@ fn item_len(tokens: &[Token]) -> usize {
     tokens.len()
 }
 
-/// The number of tokens of the attributes and the visibility before an item.
+/// Returns the number of tokens of the attributes and the visibility before an item.
 fn prefix_len(tokens: &[Token]) -> usize {
     let mut at = 0;
     loop {

@@ -1,5 +1,5 @@
-//! `.browser/`: Chromium for `cargo xtask test --browser`, separate from `.setup/` since it is
-//! large.
+//! Installs Chromium into `.browser/` for `cargo xtask test --browser`. It is separate from
+//! `.setup/` because it is large.
 
 use anyhow::Result;
 
@@ -7,10 +7,10 @@ use super::bring_once;
 use super::debian::Wanted;
 use crate::workspace;
 
-/// Must be raised when the contents change.
+/// Must be changed when the contents change.
 const VERSION: &str = "browser 1";
 
-/// Chromium's sandbox needs root to be installed, and is not used.
+/// Chromium's sandbox is not installed, because its installation needs root.
 const WANTED: Wanted<'_> = Wanted {
     tools: &["chromium", "fonts-dejavu-core"],
     where_missing: &["fontconfig-config"],
@@ -19,7 +19,7 @@ const WANTED: Wanted<'_> = Wanted {
     optional: &[],
 };
 
-/// Completes `.browser/`; quick if it is complete.
+/// Completes `.browser/`. Returns quickly if it is complete.
 pub(crate) fn run() -> Result<()> {
     bring_once(&workspace::root().join(".browser"), VERSION, &WANTED)
 }

@@ -1,4 +1,4 @@
-//! cargo-deny, which checks the licences and sources of dependencies, in `.setup/bin`.
+//! Installs cargo-deny, which checks the licences and sources of dependencies, into `.setup/bin`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::workspace::cargo;
 
 const VERSION: &str = "0.20.2";
 
-/// Builds it, which takes some minutes.
+/// Builds cargo-deny, which takes some minutes.
 pub(super) fn install(setup_folder: &Path) -> Result<()> {
     println!("setup: builds cargo-deny {VERSION}");
     let mut install = cargo(&["install", "cargo-deny", "--version", VERSION, "--locked"]);
@@ -22,7 +22,7 @@ pub(super) fn install(setup_folder: &Path) -> Result<()> {
         .context("cannot build cargo-deny: check the network and cargo's settings")
 }
 
-/// The path of the program.
+/// Returns the path of the program.
 pub(crate) fn program(setup_folder: &Path) -> PathBuf {
     setup_folder.join("bin/cargo-deny")
 }

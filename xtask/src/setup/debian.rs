@@ -1,7 +1,8 @@
-//! Debian packages unpacked into a folder such as `.setup`, with a small script for each program.
+//! Unpacks Debian packages into a folder such as `.setup`, with a small script for each program.
 //!
-//! apt determines which dependencies the machine lacks. It uses separate lists and a separate
-//! cache, so that it needs no root and does not depend on empty or stale lists of the machine.
+//! apt determines which dependencies the machine lacks. It uses its own lists and its own cache in
+//! that folder, so it needs no root and does not depend on the machine's lists, which may be empty
+//! or stale.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,16 +15,16 @@ use crate::process;
 
 /// The packages to unpack.
 pub(super) struct Wanted<'a> {
-    /// Packages that are unpacked even if the machine has them, so that their versions are fixed
-    /// for tests; a name may be followed by `=` and a version.
+    /// Packages that are unpacked even if the machine has them, so that tests use fixed versions. A
+    /// name may be followed by `=` and a version.
     pub(super) tools: &'a [&'a str],
     /// Packages that are unpacked if the machine lacks them.
     pub(super) where_missing: &'a [&'a str],
-    /// Packages of which only headers are needed: their dependencies are not unpacked.
+    /// Packages of which only the headers are needed, so their dependencies are not unpacked.
     pub(super) headers: &'a [&'a str],
-    /// Programs of these packages, each with its package.
+    /// Programs, each with the package that contains it.
     pub(super) programs: &'a [(&'a str, &'a str)],
-    /// The same, for programs that systems other than Debian may lack.
+    /// Like `programs`, for programs that systems other than Debian may lack.
     pub(super) optional: &'a [(&'a str, &'a str)],
 }
 
@@ -46,23 +47,24 @@ pub(super) const TOOLS: [&str; 15] = [
     "apache2-utils",
 ];
 
-/// The same. The second is pip as a wheel, which needs no installation.
+/// The packages for `cargo xtask test` that the machine may provide. The second is pip as a wheel,
+/// which needs no installation.
 pub(super) const WHERE_MISSING: [&str; 7] =
     ["curl", "python3", "python3-pip-whl", "ruby", "tcl", "iproute2", "strace"];
 
-/// The headers to compile a module for Apache; the first package depends on all of Debian's
-/// packaging tools.
+/// The packages with headers to compile a module for Apache. Their dependencies are not unpacked,
+/// because the first package depends on all of Debian's packaging tools.
 pub(super) const HEADERS: [&str; 3] = ["apache2-dev", "libapr1-dev", "libaprutil1-dev"];
 
-/// The folders of programs in packages. Chromium's is in a separate folder, and its entry in
-/// `usr/bin` is a script that looks for it on the machine.
+/// The folders in which packages contain programs. Chromium's program is in a separate folder; its
+/// entry in `usr/bin` is a script that looks for Chromium in the machine's folders.
 const FOLDERS: [&str; 5] = ["usr/lib/chromium", "usr/bin", "bin", "usr/sbin", "sbin"];
 
-/// The prefix of packages for web pages of programs, which no test opens; prometheus has 200 MB of
-/// them.
+/// The prefix of packages that contain JavaScript for the web pages of programs. No test opens
+/// these pages, and prometheus depends on 200 MB of such packages.
 const SCRIPTS_OF_PAGES: &str = "libjs-";
 
-/// Folders of libraries that other libraries look for in the installed location.
+/// Folders of libraries that other libraries expect in the system's folders.
 const PRIVATE: [&str; 1] = ["pulseaudio"];
 
 /// Whether this machine uses Debian packages.
@@ -74,13 +76,13 @@ pub(super) fn is_debian() -> bool {
     is_of_debian && process::in_path("apt-get") && process::in_path("dpkg")
 }
 
-/// A line that changes with the release of the system.
+/// Returns a line that changes with the release of the system.
 pub(super) fn release() -> String {
     let system = fs::read_to_string("/etc/os-release").unwrap_or_default();
     system.lines().find(|line| line.starts_with("PRETTY_NAME=")).unwrap_or("unknown").to_owned()
 }
 
-/// Unpacks the wanted packages into `folder`, with the dependencies that the machine lacks.
+/// Unpacks the wanted packages, and the dependencies that the machine lacks, into `folder`.
 pub(super) fn unpack(folder: &Path, wanted: &Wanted<'_>) -> Result<()> {
     let shown = folder.file_name().unwrap_or_default().display();
     println!(
@@ -110,18 +112,18 @@ pub(super) fn unpack(folder: &Path, wanted: &Wanted<'_>) -> Result<()> {
     fs::remove_dir_all(&apt.folder).context("cannot remove the downloads of setup")
 }
 
-/// The name of a package that may be followed by a version.
+/// Returns the name of a package that may be followed by a version.
 fn name_of(tool: &str) -> &str {
     tool.split_once('=').map_or(tool, |(name, _)| name)
 }
 
-/// The folder of the packages' files.
+/// Returns the folder that contains the files of the packages.
 pub(super) fn tree(setup_folder: &Path) -> PathBuf {
     setup_folder.join("debian")
 }
 
-/// Writes a script to `.setup/bin` that runs `program` with the unpacked libraries, or the
-/// machine's own program if apt reports that its package is installed.
+/// Writes a script to `.setup/bin` that runs `program` with the unpacked libraries. If apt reports
+/// that the package is installed, the script runs the machine's program.
 fn write_script(setup_folder: &Path, program: &str, package: &str) -> Result<()> {
     let roots = [tree(setup_folder), PathBuf::from("/")];
     let paths = roots.iter().flat_map(|root| FOLDERS.map(|folder| root.join(folder).join(program)));
@@ -131,7 +133,7 @@ fn write_script(setup_folder: &Path, program: &str, package: &str) -> Result<()>
     }
 }
 
-/// Writes a script `.setup/bin/NAME` that executes `target` with the unpacked libraries.
+/// Writes a script `.setup/bin/NAME` that runs `target` with the unpacked libraries.
 pub(super) fn write_wrapper(setup_folder: &Path, name: &str, target: &Path) -> Result<()> {
     let libraries = library_path(setup_folder);
     let export = match libraries.as_str() {
@@ -145,7 +147,7 @@ pub(super) fn write_wrapper(setup_folder: &Path, name: &str, target: &Path) -> R
     Ok(())
 }
 
-/// All folders of the unpacked tree with shared libraries.
+/// Returns all folders of the unpacked tree that contain shared libraries.
 pub(super) fn library_path(setup_folder: &Path) -> String {
     let tree = tree(setup_folder);
     let folders =
@@ -161,7 +163,7 @@ pub(super) fn library_path(setup_folder: &Path) -> String {
     with_private.collect::<Vec<_>>().join(":")
 }
 
-/// apt-get with its lists and cache in a separate folder.
+/// Runs apt-get with its lists and cache in a separate folder.
 struct Apt {
     folder: PathBuf,
 }
@@ -182,7 +184,7 @@ impl Apt {
             .arg(format!("Dir::State::lists={}", self.folder.join("lists").display()))
             .arg("-o")
             .arg(format!("Dir::Cache={}", self.folder.join("cache").display()))
-            // The folder is private: no system lock and no change of user are needed.
+            // The folder is private, so no system lock and no change of user are needed.
             .args(["-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User="])
             .arg(action)
             .env("LC_ALL", "C")
@@ -197,7 +199,7 @@ impl Apt {
         Ok(())
     }
 
-    /// The packages among `wanted` and their dependencies that the machine lacks.
+    /// Returns the packages among `wanted` and their dependencies that the machine lacks.
     fn missing<'a>(&self, wanted: impl Iterator<Item = &'a &'a str>) -> Result<Vec<String>> {
         let mut command = self.command("install");
         let plan = process::output(command.args(["-s", "--no-install-recommends"]).args(wanted))
@@ -214,8 +216,8 @@ impl Apt {
     }
 }
 
-/// Reads the `Inst NAME [OLD] (NEW ...)` lines of `apt-get -s install`; a package that would only
-/// be upgraded is already installed.
+/// Parses the lines `Inst NAME [OLD] (NEW ...)` of `apt-get -s install`. A package with an old
+/// version is already installed and would only be upgraded, so it is omitted.
 fn packages_to_install(plan: &str) -> Vec<String> {
     plan.lines()
         .filter_map(|line| line.strip_prefix("Inst "))

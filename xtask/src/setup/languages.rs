@@ -1,5 +1,5 @@
-//! Debian's Ruby and PHP with libraries, for `cargo xtask test --clients`; separate from `.setup/`,
-//! since other tests do not need them.
+//! Installs Debian's Ruby and PHP with libraries for `cargo xtask test --clients`. They are
+//! separate from `.setup/`, because other tests do not need them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use super::bring_once;
 use super::debian::{self, Wanted};
 
-/// In the folder of a language, Debian's packages with their versions; a star matches Debian's
-/// suffix of a version.
+/// The file in a language's folder that lists Debian packages with their versions. A star stands
+/// for the suffix that Debian adds to a version.
 const LIST: &str = "packages.txt";
 
 /// The paths of Ruby's libraries in a tree of packages. A star matches any text.
@@ -25,17 +25,18 @@ const RUBY_LIBRARIES: [&str; 7] = [
     "usr/lib/ruby/gems/*/gems/*/lib",
 ];
 
-/// What a machine lacks that cannot be installed.
+/// Returns what the machine lacks and cannot be installed.
 pub(crate) fn missing() -> Option<String> {
     (!debian::is_debian()).then(|| "its packages are Debian's, and this is not Debian".to_owned())
 }
 
-/// Unpacks Ruby, with the libraries in the list in `sources`, into `folder`.
+/// Unpacks Ruby, with the libraries listed in `sources`, into `folder`.
 pub(crate) fn bring_ruby(sources: &Path, folder: &Path) -> Result<()> {
     bring_listed(sources, folder, "ruby")
 }
 
-/// The Ruby of `folder`, or of the machine, with the libraries of `folder`.
+/// Returns a command for the Ruby in `folder`, or else the machine's, with the libraries in
+/// `folder`.
 pub(crate) fn ruby(folder: &Path) -> Command {
     let tree = debian::tree(folder);
     let libraries: Vec<PathBuf> =
@@ -43,15 +44,15 @@ pub(crate) fn ruby(folder: &Path) -> Command {
     let libraries: Vec<_> = libraries.iter().map(|path| path.display().to_string()).collect();
     let mut command = program(folder, "ruby");
     command.env("RUBYLIB", libraries.join(":"));
-    // Gems of the machine could take precedence as newer versions.
+    // Gems of the machine that are newer would take precedence.
     for variable in ["GEM_HOME", "GEM_PATH"] {
         command.env(variable, folder.join("gems"));
     }
     command
 }
 
-/// Unpacks PHP, with the extensions in the list in `sources`, into `folder`, and writes the
-/// settings that load them.
+/// Unpacks PHP, with the extensions listed in `sources`, into `folder`, and writes the settings
+/// that load them.
 pub(crate) fn bring_php(sources: &Path, folder: &Path) -> Result<()> {
     bring_listed(sources, folder, "php-cli")?;
     let extensions = folders(&debian::tree(folder), "usr/lib/php/*");
@@ -61,7 +62,7 @@ pub(crate) fn bring_php(sources: &Path, folder: &Path) -> Result<()> {
     fs::write(folder.join("php.ini"), settings).context("cannot write PHP's settings")
 }
 
-/// The PHP of `folder`, or of the machine, with the settings of `folder`.
+/// Returns a command for the PHP in `folder`, or else the machine's, with the settings in `folder`.
 pub(crate) fn php(folder: &Path) -> Command {
     let mut command = program(folder, "php");
     command.env("PHPRC", folder).env("PHP_INI_SCAN_DIR", "");
@@ -86,7 +87,8 @@ fn bring_listed(sources: &Path, folder: &Path, interpreter: &str) -> Result<()> 
         .with_context(|| format!("cannot bring Debian's packages of {interpreter}"))
 }
 
-/// A program of the packages, whose name may end with a version, or else of the machine.
+/// Returns a command for a program in `folder`, whose name may end with a version, or else for the
+/// machine's.
 fn program(folder: &Path, name: &str) -> Command {
     let programs = folders(&debian::tree(folder), &format!("usr/bin/{name}*"));
     let mut command = match programs.iter().find(|path| path.is_file()) {
@@ -97,7 +99,7 @@ fn program(folder: &Path, name: &str) -> Command {
     command
 }
 
-/// The paths in a folder that match a pattern, sorted.
+/// Returns the paths in a folder that match a pattern, sorted.
 fn folders(root: &Path, pattern: &str) -> Vec<PathBuf> {
     pattern.split('/').fold(vec![root.to_owned()], |places, part| {
         let listings = places.iter().filter_map(|place| fs::read_dir(place).ok());
@@ -109,7 +111,7 @@ fn folders(root: &Path, pattern: &str) -> Vec<PathBuf> {
     })
 }
 
-/// Whether a name matches a pattern in which a star matches any text.
+/// Whether a name matches a pattern. A star in the pattern matches any text.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

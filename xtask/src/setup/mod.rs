@@ -1,7 +1,8 @@
-//! `cargo xtask setup`: the clients and servers for the tests, in a folder ignored by git.
+//! `cargo xtask setup`: installs the clients and servers for the tests into a folder that git
+//! ignores.
 //!
-//! Nothing is installed on the machine: packages are unpacked, so no service starts on port 6379
-//! or 11211, no root is needed, and deleting `.setup/` undoes everything.
+//! Nothing is installed on the machine: packages are only unpacked, so no service starts on port
+//! 6379 or 11211, no root is needed, and deleting `.setup/` undoes everything.
 
 pub(crate) mod browser;
 pub(crate) mod cargo_deny;
@@ -20,7 +21,7 @@ use debian::Wanted;
 /// Must be raised when setup changes, so that it runs again.
 const SETUP_VERSION: u32 = 11;
 
-/// The programs that tests start, and the packages to install by hand on other systems.
+/// The programs that tests start, with the packages to install by hand on other systems.
 const PROGRAMS: [(&str, &str); 21] = [
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),
@@ -45,7 +46,7 @@ const PROGRAMS: [(&str, &str); 21] = [
     ("ab", "apache2-utils"),
 ];
 
-/// Programs without which a test is skipped, for slow links and slow disks.
+/// Programs for tests of slow links and slow disks. Without them, these tests are skipped.
 const OPTIONAL: [(&str, &str); 3] = [("ip", "iproute2"), ("tc", "iproute2"), ("strace", "strace")];
 
 const WANTED: Wanted<'_> = Wanted {
@@ -56,7 +57,7 @@ const WANTED: Wanted<'_> = Wanted {
     optional: &OPTIONAL,
 };
 
-/// Completes `.setup/`; quick if it is complete.
+/// Completes `.setup/`. Returns quickly if it is complete.
 pub(crate) fn run() -> Result<()> {
     let folder = workspace::setup_folder();
     let requirements = workspace::root().join("tests/python/requirements.txt");
@@ -78,8 +79,8 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Unpacks packages into a separate folder; quick if it has them. `version` is their purpose with a
-/// number, which must be raised when the packages change.
+/// Unpacks packages into a separate folder, unless it contains them already. `version` names the
+/// purpose and a number, which must be raised when the packages change.
 fn bring_once(folder: &Path, version: &str, wanted: &Wanted<'_>) -> Result<()> {
     let stamp_path = folder.join("stamp");
     let stamp = format!("{version}\n{}\n", debian::release());
@@ -101,7 +102,7 @@ fn make_empty(folder: &Path) -> Result<()> {
         .with_context(|| format!("cannot create {}", folder.display()))
 }
 
-/// Unpacks packages into a folder, or on other systems checks that their programs exist.
+/// Unpacks packages into a folder. On systems other than Debian, checks that their programs exist.
 fn bring(folder: &Path, wanted: &Wanted<'_>) -> Result<()> {
     if debian::is_debian() {
         return debian::unpack(folder, wanted);

@@ -1,5 +1,5 @@
-//! Python's virtual environments: the one in `.setup/venv` for tests in Python, and that of the
-//! programs.
+//! Creates Python's virtual environments: `.setup/venv` for tests in Python, and the environment of
+//! the client programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use anyhow::{Context, Result};
 use super::debian;
 use crate::{process, workspace};
 
-/// Clients that are skipped if they cannot be installed without a compiler.
+/// Packages that are skipped if they cannot be installed without a compiler.
 const OPTIONAL: [&str; 1] = ["pylibmc"];
 
-/// Creates the environment, and `.setup/bin/python`, which runs it.
+/// Creates the environment in `.setup/venv`, and `.setup/bin/python`, which runs its Python.
 pub(super) fn make_environment(setup_folder: &Path) -> Result<()> {
     println!("setup: installs tests/python/requirements.txt into .setup/venv");
     let environment = Environment::new(setup_folder, setup_folder.join("venv"));
@@ -34,12 +34,12 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// The environment in `folder`, which need not exist yet.
+    /// Describes the environment in `folder`, which need not exist yet.
     pub(crate) fn new(setup_folder: &Path, folder: PathBuf) -> Self {
         Self { setup_folder: setup_folder.to_owned(), folder }
     }
 
-    /// Recreates it with the packages listed in the file `requirements`.
+    /// Recreates the environment with the packages listed in the file `requirements`.
     pub(crate) fn install(&self, requirements: &Path) -> Result<()> {
         let mut create = Command::new(python(&self.setup_folder));
         create.args(["-m", "venv", "--clear"]);
@@ -53,7 +53,8 @@ impl Environment {
         Ok(())
     }
 
-    /// A command that runs its Python with the libraries that setup has unpacked.
+    /// Returns a command that runs the environment's Python with the libraries that setup has
+    /// unpacked.
     pub(crate) fn python(&self) -> Command {
         let mut command = Command::new(self.folder.join("bin/python"));
         let libraries = debian::library_path(&self.setup_folder);
@@ -64,7 +65,7 @@ impl Environment {
         command
     }
 
-    /// The path of a program from one of its packages.
+    /// Returns the path of a program from one of the environment's packages.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.folder.join("bin").join(name)
     }
@@ -79,7 +80,7 @@ impl Environment {
         process::output(&mut command)
     }
 
-    /// Debian's pip, as a wheel that Python runs without installation.
+    /// Returns the path of Debian's pip, a wheel that Python runs without installation.
     fn pip_wheel(&self) -> Option<PathBuf> {
         [debian::tree(&self.setup_folder), PathBuf::from("/")].iter().find_map(|tree| {
             let wheels = fs::read_dir(tree.join("usr/share/python-wheels")).ok()?;
@@ -90,7 +91,7 @@ impl Environment {
     }
 }
 
-/// Debian's own Python if there is one, since the packaged pip is made for it.
+/// Returns Debian's own Python if it exists, because the packaged pip is made for it.
 fn python(setup_folder: &Path) -> PathBuf {
     let wrapper = setup_folder.join("bin/python3");
     if wrapper.is_file() { wrapper } else { PathBuf::from("python3") }

@@ -1,8 +1,8 @@
-//! Statements of documents about the repository are true.
+//! Checks that documents make true statements about the repository.
 
 use super::{File, Repository};
 
-/// Folders; a quoted text that starts with one is a path in the repository.
+/// Folders of the repository. Text in backquotes that starts with one of them is a path.
 const FOLDERS: [&str; 8] =
     ["crates/", "tests/", "xtask/", "docs/", "bench/", "fuzz/", ".ci/", ".cargo/"];
 
@@ -19,7 +19,7 @@ pub(super) fn mentioned_paths_exist(repository: &Repository) -> Vec<String> {
     found
 }
 
-/// Texts in backquotes that are paths in the repository, and the targets of links to files.
+/// Returns text in backquotes that is a path in the repository, and the targets of links to files.
 fn mentioned_paths(document: &File) -> impl Iterator<Item = &str> {
     let quoted = document.text.split('`').skip(1).step_by(2);
     let quoted = quoted.filter(|text| {
@@ -30,7 +30,7 @@ fn mentioned_paths(document: &File) -> impl Iterator<Item = &str> {
     quoted.chain(linked).map(|path| path.split(['#', ':']).next().unwrap_or(path))
 }
 
-/// `path` as seen from the folder of `document`.
+/// Resolves `path` relative to the folder of `document`.
 fn relative(document: &File, path: &str) -> String {
     let mut folder: Vec<&str> = document.path.split('/').collect();
     folder.pop();

@@ -1,5 +1,5 @@
-//! Crates depend on each other only along the edges of the design. Dependencies are read from
-//! manifests.
+//! Checks that crates depend on each other only along the edges of the design. Dependencies are
+//! read from manifests.
 
 use super::Repository;
 
@@ -46,7 +46,7 @@ pub(super) fn follow_the_design(repository: &Repository) -> Vec<String> {
     let mut found = Vec::new();
     for file in &repository.files {
         let Some(crate_path) = file.path.strip_suffix("/Cargo.toml") else { continue };
-        // These are built separately, the latter against packages of a registry.
+        // These crates are built separately; those in tests/programs use packages from a registry.
         if crate_path.starts_with("fuzz") || crate_path.starts_with("tests/programs") {
             continue;
         }
@@ -64,7 +64,8 @@ pub(super) fn follow_the_design(repository: &Repository) -> Vec<String> {
     found
 }
 
-/// The crates of the workspace in a manifest's dependencies; tests may use any crate.
+/// Returns the crates of the workspace in a manifest's dependencies, without those for tests, which
+/// may be any crate.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let mut counts = false;
     manifest.lines().filter_map(move |line| {

@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the repository's rules that rustfmt and clippy cannot check.
+//! `cargo xtask tidy`: checks the repository's rules that rustfmt and clippy cannot check.
 //!
-//! A rule is a function from the repository's files to their violations, and each has a test in
-//! which it finds one.
+//! A rule is a function from the repository's files to their violations. Each rule has a test in
+//! which it finds a violation.
 
 mod documents;
 mod edges;
@@ -39,7 +39,7 @@ const RULES: [Rule; 14] = [
     ("names that documents place in a file are in it", names_in_files::are_there),
 ];
 
-/// The text files under version control, and new ones.
+/// The text files under version control, and new files that git does not ignore.
 #[derive(Default)]
 struct Repository {
     files: Vec<File>,
@@ -47,9 +47,9 @@ struct Repository {
     others: Vec<String>,
 }
 
-/// One text file.
+/// A text file.
 struct File {
-    /// Relative to the root, with `/`.
+    /// Path relative to the root, with `/` as separator.
     path: String,
     text: String,
 }
@@ -65,7 +65,7 @@ impl Repository {
         let mut repository = Self::default();
         for path in paths.map(str::to_owned) {
             let place = workspace::root().join(&path);
-            // A file that is deleted but not yet committed, or not text, has nothing to check.
+            // A file that is not text, or that is deleted but not yet committed, is not checked.
             match fs::read_to_string(&place) {
                 Ok(text) => repository.files.push(File { path, text }),
                 Err(_) if place.is_file() => repository.others.push(path),
@@ -100,7 +100,7 @@ pub(crate) fn print_imports(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks every rule, and fails with all violations.
+/// Checks every rule. Fails if there are violations, and names all of them.
 pub(crate) fn run() -> Result<()> {
     let repository = Repository::read()?;
     let mut findings = 0;

@@ -1,9 +1,9 @@
-//! Items that documents locate in a file exist there.
+//! Checks that items exist in the files in which documents locate them.
 
 use super::Repository;
 
-/// Finds "`Store::cut` in `crates/store/src/snapshot/mod.rs`" where that file has no such function,
-/// or no such type if the last part of the name begins with a capital letter.
+/// Finds text such as "`Store::cut` in `crates/store/src/snapshot/mod.rs`" if that file has no such
+/// function, or no such type in case the last part of the name begins with a capital letter.
 pub(super) fn are_there(repository: &Repository) -> Vec<String> {
     let mut found = Vec::new();
     for document in repository.files.iter().filter(|file| file.path.ends_with(".md")) {
@@ -17,7 +17,7 @@ pub(super) fn are_there(repository: &Repository) -> Vec<String> {
     found
 }
 
-/// The last parts of names, each with the file that it should be in.
+/// Returns the last part of each name, with the file that should contain it.
 fn names(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let parts: Vec<&str> = text.split('`').collect();
     let triples: Vec<_> = parts

@@ -1,4 +1,4 @@
-//! The path of a GET in ARCHITECTURE.md is the one in the code, and it is short.
+//! Checks that the path of a GET described in ARCHITECTURE.md matches the code and is short.
 
 use super::Repository;
 
@@ -10,17 +10,18 @@ const MAX_FUNCTIONS: usize = 26;
 struct Named<'a> {
     path: &'a str,
     function: &'a str,
-    /// The text of its call.
+    /// The text that calls the function.
     call: String,
 }
 
-/// Reads the numbered list under the heading that ends in "path of a GET". An item names in
+/// Checks the numbered list under the heading that ends in "path of a GET". An item names in
 /// backquotes a file and some of its functions in the order in which they are called, optionally
 /// followed by more files and functions: "1. `crates/server/src/epoll.rs`: `turn` → `receive`." A
 /// function that is called through a value is followed by the text of the call: "`get`, called as
 /// `(row.run)(`".
 ///
-/// Each must be in its file, and all except the first must be called in the body of an earlier one.
+/// Each function must be in its file, and all except the first must be called in the body of a
+/// function before it.
 pub(super) fn is_as_told(repository: &Repository) -> Vec<String> {
     let Some(document) = repository.files.iter().find(|file| file.path == DOCUMENT) else {
         return Vec::new();
@@ -55,7 +56,8 @@ pub(super) fn is_as_told(repository: &Repository) -> Vec<String> {
     found
 }
 
-/// The functions that an item names; `None` if there are none, or one precedes the first file.
+/// Returns the functions that an item names; `None` if there are none, or one precedes the first
+/// file.
 fn functions(item: &str) -> Option<Vec<Named<'_>>> {
     let mut named: Vec<Named<'_>> = Vec::new();
     let mut path = None;
@@ -71,8 +73,8 @@ fn functions(item: &str) -> Option<Vec<Named<'_>>> {
     Some(named).filter(|named| !named.is_empty())
 }
 
-/// The text of all functions with a name, from the name to the closing brace, which has the same
-/// indentation as the first line.
+/// Returns the text of all functions with a name, from the name to the closing brace, which has the
+/// same indentation as the first line.
 fn bodies_of(text: &str, function: &str) -> String {
     let begins = [format!("fn {function}("), format!("fn {function}<")];
     let mut bodies = String::new();
@@ -97,7 +99,7 @@ fn bodies_of(text: &str, function: &str) -> String {
     bodies
 }
 
-/// Whether `call` is in `text` as a whole word.
+/// Whether `text` contains `call` as a whole word.
 fn calls(text: &str, call: &str) -> bool {
     text.match_indices(call).any(|(at, _)| {
         let before = text.get(..at).and_then(|before| before.chars().next_back());
@@ -105,7 +107,7 @@ fn calls(text: &str, call: &str) -> bool {
     })
 }
 
-/// The items of the list, each with the lines that continue it.
+/// Returns the items of the list, each with its continuation lines.
 fn items(text: &str) -> Vec<String> {
     let is_heading = |line: &str| line.starts_with('#');
     let section = text

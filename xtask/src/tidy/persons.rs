@@ -1,4 +1,4 @@
-//! Names and comments refer to threads, clients and callers, not to persons.
+//! Checks that names and comments refer to threads, clients and callers, not to persons.
 
 use super::{File, Repository};
 
@@ -23,7 +23,7 @@ fn faults(file: &File) -> Vec<String> {
     found
 }
 
-/// The first word of a comment's line that is not allowed. Text between backticks is a quotation.
+/// Returns the first word of a comment's line that is not allowed. Text in backquotes is ignored.
 fn in_comment(comment: &str) -> Option<&str> {
     let is_wrong = |word: &str| {
         let lower = word.to_ascii_lowercase();
@@ -35,7 +35,7 @@ fn in_comment(comment: &str) -> Option<&str> {
     words.find(|word| is_wrong(word))
 }
 
-/// The name of the function that a line defines, if it is not allowed.
+/// Returns the name of the function that a line defines, if the name is not allowed.
 fn in_name(line: &str) -> Option<&str> {
     let before_name = line.find("fn ").filter(|at| {
         let before = line.get(..*at).unwrap_or_default();

@@ -15,14 +15,14 @@ const LEFT_OVER: [&str; 6] = [
     concat!("unimplemented", "!("),
 ];
 
-/// Crates that may print; the others report through values, replies and the log.
+/// Paths of code that may print. Other code reports through values, replies and the log.
 const PRINTING: [&str; 6] =
     ["crates/nagi/", "crates/load/", "/benches/", "xtask/", "tests/", "/build.rs"];
 
-/// The only loop that may sleep between checks of a condition.
+/// The file with the only loop that may sleep between checks of a condition.
 const MAY_SLEEP: &str = "tests/harness/wait.rs";
 
-/// Parts of the names of hosts that serve packages, which only the settings of a machine may name.
+/// Parts of the host names of package registries, which only the machine's settings may name.
 const REGISTRY_HOSTS: [&str; 8] = [
     concat!("deb.", "debian.org"),
     concat!("security.", "debian.org"),
@@ -44,7 +44,7 @@ pub(super) fn files_say_why_they_exist(repository: &Repository) -> Vec<String> {
 }
 
 pub(super) fn files_are_short(repository: &Repository) -> Vec<String> {
-    // A list of tests may have any length.
+    // A list of test names may have any length.
     let is_list = |file: &File| file.path.starts_with("tests/conformance/");
     let source = repository.files.iter().filter(|file| is_source(file) && !is_list(file));
     let lengths = source.map(|file| (&file.path, file.text.lines().count()));
@@ -113,7 +113,7 @@ fn is_source(file: &File) -> bool {
     [".rs", ".py", ".toml", ".sh"].iter().any(|ending| file.path.ends_with(ending))
 }
 
-/// `path:line` of each line that `is_wrong`.
+/// Returns `path:line` for each line that `is_wrong`.
 fn at_lines(file: &File, is_wrong: impl Fn(&str) -> bool) -> impl Iterator<Item = String> {
     let lines = file.text.lines().enumerate();
     lines

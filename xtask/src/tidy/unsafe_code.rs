@@ -1,4 +1,4 @@
-//! Unsafe code is only in the files that need it for memory layout.
+//! Checks that unsafe code is only in the files that need it for memory layout.
 
 use super::Repository;
 
@@ -18,7 +18,7 @@ const MAY_BE_UNSAFE: [(&str, &str); 12] = [
     ("crates/lua/src/lib.rs", "what is called is in C"),
 ];
 
-/// Split so that this file does not contain it.
+/// The keyword, split so that this file does not contain it.
 const KEYWORD: &str = concat!("un", "safe");
 
 pub(super) fn stays_where_listed(repository: &Repository) -> Vec<String> {
@@ -36,7 +36,8 @@ pub(super) fn stays_where_listed(repository: &Repository) -> Vec<String> {
     found
 }
 
-/// Whether the code of a line, not its comment, has the keyword: as a word with more code after it.
+/// Whether the code of a line, without its comment, contains the keyword as a word that is followed
+/// by more code.
 fn has_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or(line);
     code.split_whitespace().any(|word| word == KEYWORD || word.starts_with(concat!("un", "safe{")))

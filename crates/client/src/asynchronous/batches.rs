@@ -4,7 +4,7 @@ use super::cache::Cache;
 use crate::cache::{Failure, Item, Stored};
 
 impl Cache {
-    /// [`Cache::set_many`] on the server of the key `master`.
+    /// Like [`Cache::set_many`], on the server of the key `master`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -25,7 +25,7 @@ impl Cache {
         self.engine.set_many(Some(master), items).await
     }
 
-    /// [`Cache::set_many_quietly`] on the server of the key `master`.
+    /// Like [`Cache::set_many_quietly`], on the server of the key `master`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -46,7 +46,7 @@ impl Cache {
         self.engine.set_many_quietly(Some(master), items).await
     }
 
-    /// [`Cache::delete_many_quietly`] on the server of the key `master`.
+    /// Like [`Cache::delete_many_quietly`], on the server of the key `master`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {

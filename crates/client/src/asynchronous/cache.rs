@@ -1,4 +1,5 @@
-//! The operations of a cache for async tasks, like those of `cache::Cache` for threads.
+//! The operations of a cache for async tasks. They correspond to those of `cache::Cache` for
+//! threads.
 
 use super::socket::Stream;
 use crate::cache::{Engine, Failure, Item, Settings, Statistics, Stored};
@@ -8,11 +9,11 @@ use crate::wire::{Mode, Value};
 /// Seconds from now, or a Unix time above 30 days; 0 means never.
 type Expiry = u32;
 
-/// A client of several servers for a task of tokio, whose runtime has I/O and time enabled. Results
-/// and errors are those of [`cache::Cache`](crate::cache::Cache).
+/// A client of several servers for a task of tokio, whose runtime must have I/O and time enabled.
+/// Results and errors are those of [`cache::Cache`](crate::cache::Cache).
 ///
-/// A request whose future is dropped may have been executed. Its connection is closed, so that its
-/// answer cannot be taken for that of another request.
+/// If the future of a request is dropped, the request may or may not have been executed. Its
+/// connection is closed, so that its answer cannot be taken for the answer to another request.
 ///
 /// ```
 /// use nagi_client::asynchronous::Cache;
@@ -36,7 +37,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// No connection is made until it is needed.
+    /// Creates a client. Connections are only opened when they are needed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -52,12 +53,13 @@ impl Cache {
         Cache { engine: Engine::new(ring, settings) }
     }
 
-    /// An empty client, left in place of one returned to its pool.
+    /// Creates a client without servers, as a placeholder for a client that is returned to its
+    /// pool.
     pub(super) fn without_servers() -> Self {
         Cache::new(Ring::Dalli(Dalli::new(Vec::new())), Settings::default())
     }
 
-    /// The current ring, without ejected servers.
+    /// Returns the current ring, without ejected servers.
     ///
     /// ```
     /// use nagi_client::asynchronous::Cache;
@@ -71,7 +73,7 @@ impl Cache {
         self.engine.ring()
     }
 
-    /// The currently ejected servers, if [`OnFailure::Eject`] is set.
+    /// Returns the currently ejected servers, if [`OnFailure::Eject`] is set.
     ///
     /// ```
     /// use nagi_client::asynchronous::Cache;
@@ -87,8 +89,8 @@ impl Cache {
         self.engine.ejected()
     }
 
-    /// Failures of copies since the last call, if [`OnFailure::Replicate`] is set: a request itself
-    /// fails only by its first server. The first 100 are kept.
+    /// Returns the failures of copies since the last call, if [`OnFailure::Replicate`] is set. A
+    /// request itself only fails if its first server does. At most 100 failures are kept.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -108,7 +110,7 @@ impl Cache {
         self.engine.take_replica_failures()
     }
 
-    /// The value of a key; `None` for a miss.
+    /// Returns the value of a key; `None` for a miss.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -127,7 +129,7 @@ impl Cache {
         self.engine.get(key, key).await
     }
 
-    /// [`Cache::get`] on the server of the key `master`.
+    /// Like [`Cache::get`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -150,7 +152,7 @@ impl Cache {
         self.engine.get(master, key).await
     }
 
-    /// The value of a key, which gets a new expiry.
+    /// Returns the value of a key, and sets a new expiry for the key.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -173,7 +175,7 @@ impl Cache {
         self.engine.get_and_touch(key, key, expiry).await
     }
 
-    /// [`Cache::get_and_touch`] on the server of the key `master`.
+    /// Like [`Cache::get_and_touch`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -197,7 +199,7 @@ impl Cache {
         self.engine.get_and_touch(master, key, expiry).await
     }
 
-    /// Stores a value, replacing any other.
+    /// Stores a value, replacing an existing one.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -216,7 +218,7 @@ impl Cache {
         self.engine.store(key, key, Mode::Set, item).await
     }
 
-    /// [`Cache::set`] on the server of the key `master`.
+    /// Like [`Cache::set`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -259,7 +261,7 @@ impl Cache {
         self.engine.store(key, key, Mode::Add, item).await
     }
 
-    /// [`Cache::add`] on the server of the key `master`.
+    /// Like [`Cache::add`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -302,7 +304,7 @@ impl Cache {
         self.engine.store(key, key, Mode::Replace, item).await
     }
 
-    /// [`Cache::replace`] on the server of the key `master`.
+    /// Like [`Cache::replace`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -326,7 +328,7 @@ impl Cache {
         self.engine.store(master, key, Mode::Replace, item).await
     }
 
-    /// Appends to the value; flags and expiry stay.
+    /// Appends to the value of a key. Flags and expiry do not change.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -345,7 +347,7 @@ impl Cache {
         self.engine.store(key, key, Mode::Append, item).await
     }
 
-    /// [`Cache::append`] on the server of the key `master`.
+    /// Like [`Cache::append`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -369,7 +371,7 @@ impl Cache {
         self.engine.store(master, key, Mode::Append, item).await
     }
 
-    /// Prepends to the value; flags and expiry stay. Not available with Redis.
+    /// Prepends to the value of a key. Flags and expiry do not change. Not available with Redis.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -388,7 +390,7 @@ impl Cache {
         self.engine.store(key, key, Mode::Prepend, item).await
     }
 
-    /// [`Cache::prepend`] on the server of the key `master`.
+    /// Like [`Cache::prepend`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -412,7 +414,7 @@ impl Cache {
         self.engine.store(master, key, Mode::Prepend, item).await
     }
 
-    /// Stores a value if its version number is still the one that a get returned (CAS).
+    /// Stores a value if the item's CAS number is still the one that a get returned.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -437,7 +439,7 @@ impl Cache {
         self.engine.store(key, key, Mode::Cas(cas), item).await
     }
 
-    /// [`Cache::compare_and_store`] on the server of the key `master`.
+    /// Like [`Cache::compare_and_store`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -463,7 +465,7 @@ impl Cache {
         self.engine.store(master, key, Mode::Cas(cas), item).await
     }
 
-    /// Removes a key; returns whether it existed.
+    /// Removes a key. Returns whether it existed.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -482,7 +484,7 @@ impl Cache {
         self.engine.delete(key, key).await
     }
 
-    /// [`Cache::delete`] on the server of the key `master`.
+    /// Like [`Cache::delete`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -501,7 +503,7 @@ impl Cache {
         self.engine.delete(master, key).await
     }
 
-    /// Sets a new expiry; returns whether the key exists.
+    /// Sets a new expiry for a key. Returns whether the key exists.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -520,7 +522,7 @@ impl Cache {
         self.engine.touch(key, key, expiry).await
     }
 
-    /// [`Cache::touch`] on the server of the key `master`.
+    /// Like [`Cache::touch`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -544,8 +546,8 @@ impl Cache {
         self.engine.touch(master, key, expiry).await
     }
 
-    /// Increments a number. Returns the sum; `None` if the key does not exist, except that Redis
-    /// starts at 0.
+    /// Increments a number. Returns the sum. Returns `None` if the key does not exist, except with
+    /// Redis, which starts at 0.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -564,7 +566,7 @@ impl Cache {
         self.engine.count(key, key, by, false).await
     }
 
-    /// [`Cache::increment`] on the server of the key `master`.
+    /// Like [`Cache::increment`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -588,7 +590,7 @@ impl Cache {
         self.engine.count(master, key, by, false).await
     }
 
-    /// Decrements a number. Returns the difference, in memcached never below 0.
+    /// Decrements a number. Returns the difference, which is never below 0 in memcached.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -607,7 +609,7 @@ impl Cache {
         self.engine.count(key, key, by, true).await
     }
 
-    /// [`Cache::decrement`] on the server of the key `master`.
+    /// Like [`Cache::decrement`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -631,8 +633,8 @@ impl Cache {
         self.engine.count(master, key, by, true).await
     }
 
-    /// The values of many keys, from all servers at once; a failed server affects only its own
-    /// keys.
+    /// Returns the values of keys, requested from all servers at once. A server that fails affects
+    /// only its own keys.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -648,7 +650,8 @@ impl Cache {
         self.engine.get_many(keys).await
     }
 
-    /// The values of keys, with one request per key, spread over the connections of each server.
+    /// Returns the values of keys, with one request per key, spread over the connections of each
+    /// server.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -664,7 +667,7 @@ impl Cache {
         self.engine.get_each(keys).await
     }
 
-    /// The values of related keys, with one request to the server of the key `master`.
+    /// Returns the values of related keys, with one request to the server of the key `master`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -684,8 +687,8 @@ impl Cache {
         self.engine.get_many_by_key(master, keys).await
     }
 
-    /// Stores many values: requests are buffered and sent to all servers at once; each has its
-    /// result.
+    /// Stores many values. The requests are buffered and sent to all servers at once. Returns one
+    /// result for each value.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -701,8 +704,9 @@ impl Cache {
         self.engine.set_many(None, items).await
     }
 
-    /// Stores many values without answers except errors, and returns the failures of each server. A
-    /// batch of 100 whose end does not arrive is `Unknown`. Redis answers each request.
+    /// Stores many values on servers that answer only errors. Returns the failures by server. If
+    /// the end of a batch of 100 requests is not confirmed, the failure is `Unknown`. Redis answers
+    /// each request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -719,8 +723,7 @@ impl Cache {
         self.engine.set_many_quietly(None, items).await
     }
 
-    /// Removes many keys without answers except errors, as
-    /// [`Cache::set_many_quietly`] stores them.
+    /// Removes many keys on servers that answer only errors, like [`Cache::set_many_quietly`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -736,7 +739,7 @@ impl Cache {
         self.engine.delete_many_quietly(None, keys).await
     }
 
-    /// The statistics of every server, with the server's name.
+    /// Returns the statistics of every server, with the server's name.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -752,7 +755,7 @@ impl Cache {
         self.engine.stats("").await
     }
 
-    /// Removes all keys of all servers; returns a result for each server.
+    /// Removes all keys of all servers. Returns a result for each server.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {

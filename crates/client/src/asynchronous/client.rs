@@ -7,13 +7,13 @@ use crate::cache::Socket;
 use crate::client::{CommandReplies, encode_command};
 use crate::{Address, Error, Reply};
 
-/// Stands for no limit: runtimes count in milliseconds from some start.
+/// Stands for no limit. Much larger values might overflow the clocks of runtimes.
 const EVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 /// How long a TCP connection may take to be established.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A RESP client for a task of tokio, whose runtime has I/O and time enabled.
+/// A RESP client for a task of tokio, whose runtime must have I/O and time enabled.
 ///
 /// ```
 /// use nagi_client::asynchronous::Client;
@@ -62,8 +62,7 @@ impl Client {
         Ok(Client { socket, replies: CommandReplies::default(), timeout: None })
     }
 
-    /// Makes sends fail after `timeout` without progress, and replies that take longer; `None`
-    /// waits for ever.
+    /// Sets the limit for a send without progress, and for a whole reply; `None` means no limit.
     ///
     /// ```
     /// # use std::io::Write;
@@ -104,12 +103,12 @@ impl Client {
         self.replies.limit_bytes = bytes;
     }
 
-    /// Sends one command, its name first, and waits for the reply. Errors of the server are
-    /// returned as replies.
+    /// Sends one command, beginning with its name, and waits for the reply. Errors of the server
+    /// are returned as replies.
     ///
     /// # Errors
-    /// The connection is broken, the server sends an invalid reply, or an earlier command was
-    /// cancelled, whose reply may still arrive.
+    /// The connection is broken, the server sends an invalid reply, or the reply to an earlier
+    /// command that was cancelled may still arrive.
     ///
     /// ```
     /// # use std::io::Write;
@@ -135,7 +134,7 @@ impl Client {
         Ok(reply)
     }
 
-    /// Sends bytes as they are, such as several commands at once.
+    /// Sends bytes without encoding them, such as several commands at once.
     ///
     /// # Errors
     /// The connection is broken.

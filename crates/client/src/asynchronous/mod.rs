@@ -1,5 +1,5 @@
-//! The same clients for programs on tokio, with the feature `tokio`. Only the waiting differs from
-//! [`cache`](crate::cache) and [`Client`](crate::Client).
+//! Clients for programs on tokio, with the feature `tokio`. They differ from
+//! [`cache`](crate::cache) and [`Client`](crate::Client) only in how they wait.
 
 mod batches;
 mod cache;

@@ -1,4 +1,4 @@
-//! A cache for several tasks: each takes a separate client for as long as it needs it.
+//! A cache for several tasks: each task borrows a separate client for as long as it needs one.
 
 use std::ops::{Deref, DerefMut};
 
@@ -35,7 +35,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool that keeps up to `kept` idle clients; it always provides one.
+    /// Creates a pool that keeps up to `kept` idle clients. If no client is idle, the pool creates
+    /// one.
     ///
     /// ```
     /// use nagi_client::asynchronous::Pool;
@@ -48,7 +49,7 @@ impl Pool {
         Pool { ring, settings, kept, idle: Mutex::default() }
     }
 
-    /// Lends a client, which returns with its connections when it is dropped.
+    /// Lends a client. Dropping the client returns it to the pool with its connections.
     ///
     /// ```
     /// use nagi_client::asynchronous::Pool;
@@ -64,7 +65,7 @@ impl Pool {
         Lent { pool: self, cache }
     }
 
-    /// The number of idle clients.
+    /// Returns the number of idle clients.
     ///
     /// ```
     /// use nagi_client::asynchronous::Pool;
@@ -83,7 +84,7 @@ impl Pool {
     }
 }
 
-/// A client of a [`Pool`].
+/// A client borrowed from a [`Pool`].
 ///
 /// ```
 /// use nagi_client::asynchronous::{Lent, Pool};

@@ -1,4 +1,4 @@
-//! A connection polled by a runtime.
+//! A connection for the engine that is polled by an async runtime.
 
 use std::io;
 use std::net::SocketAddr;
@@ -85,7 +85,7 @@ async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -
     timeout(limit, work).await.unwrap_or_else(|_| Err(timed_out()))
 }
 
-/// The error of the standard library, as in blocking clients.
+/// Returns the error with which blocking clients report a time-out.
 fn timed_out() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "connection timed out")
 }

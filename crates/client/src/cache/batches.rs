@@ -6,7 +6,7 @@ use super::operations::Cache;
 use super::socket::ready;
 
 impl Cache {
-    /// [`Cache::set_many`] on the server of the key `master`.
+    /// Like [`Cache::set_many`], on the server of the key `master`.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -25,7 +25,7 @@ impl Cache {
         ready(self.engine.set_many(Some(master), items))
     }
 
-    /// [`Cache::set_many_quietly`] on the server of the key `master`.
+    /// Like [`Cache::set_many_quietly`], on the server of the key `master`.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -44,7 +44,7 @@ impl Cache {
         ready(self.engine.set_many_quietly(Some(master), items))
     }
 
-    /// [`Cache::delete_many_quietly`] on the server of the key `master`.
+    /// Like [`Cache::delete_many_quietly`], on the server of the key `master`.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};

@@ -1,10 +1,10 @@
-//! Ejecting failed servers from the ring, and readmitting them without reading old values.
+//! Ejects failed servers from the ring, and readmits them without reading old values.
 //!
-//! An ejected server may hold values that this client has replaced elsewhere in the meantime. It
-//! must therefore be empty when it returns: restarted, or flushed. During the ejection, its keys
-//! were written to other servers, which would return them at the next ejection, and on a ring of
-//! unequal weights keys of other servers move as well. Each write to another server than usual is
-//! therefore recorded, and the copies are deleted before the ring changes.
+//! An ejected server may hold values that this client has since replaced on other servers. It must
+//! therefore be empty when it returns: restarted, or flushed. During the ejection, its keys are
+//! written to other servers, which would return these old copies at the next ejection. On a ring of
+//! unequal weights, keys of servers that are not ejected move as well. Therefore each write to
+//! another server than usual is recorded, and the copies are deleted before the ring changes.
 
 use std::time::Instant;
 
@@ -17,13 +17,13 @@ use super::watch::Out;
 use crate::ring::Server;
 use crate::wire::{Answer, Dialect, Request};
 
-/// The state of an ejected server.
+/// The result of trying an ejected server.
 enum Visit {
-    /// It does not answer, or refuses to be flushed.
+    /// The server does not answer, or refuses to be flushed.
     Failed,
-    /// It answers again, but may still execute earlier requests.
+    /// The server answers again, but may still execute earlier requests.
     Settling,
-    /// It has no values written by this client.
+    /// The server has no values written by this client.
     Empty,
 }
 
@@ -33,7 +33,7 @@ impl<S: Socket> Engine<S> {
         servers.filter(|(place, _)| self.watch.is_out(*place)).map(|(_, server)| server).collect()
     }
 
-    /// Ejects the servers that have failed often enough, and readmits one that is due.
+    /// Ejects the servers that have failed often enough, and tries to readmit one that is due.
     pub(super) async fn tend(&mut self) {
         let OnFailure::Eject(ejection) = self.settings.on_failure else { return };
         if self.ring.is_ejecting() {
@@ -42,10 +42,11 @@ impl<S: Socket> Engine<S> {
         }
     }
 
-    /// Records that a request may write, or miss, a copy on another server than usual.
+    /// Records that a request may leave a copy of its key on another server than usual, or miss
+    /// one.
     ///
     /// # Errors
-    /// There are too many of them.
+    /// Too many copies are recorded already.
     pub(super) fn note(
         &mut self,
         master: &[u8],
@@ -67,7 +68,7 @@ impl<S: Socket> Engine<S> {
             )));
         }
         self.watch.away.insert(copy);
-        // An ejected server is empty when it returns.
+        // An ejected server is emptied before it returns, so its copies need not be recorded.
         if !self.watch.is_out(home) {
             self.watch.away.insert((home, key.to_vec()));
         }
@@ -98,7 +99,8 @@ impl<S: Socket> Engine<S> {
 
     async fn visit_due(&mut self, ejection: &Ejection) {
         let now = Instant::now();
-        // One server at a time, to limit the cost to one time-out if it still does not answer.
+        // Only one server is tried at a time, so that servers that still do not answer cost one
+        // time-out.
         let due = |out: &Option<Out>| out.as_ref().is_some_and(|out| out.until <= now);
         let Some(server) = self.watch.out.iter().position(due) else { return };
         let Some(Some(mut out)) = self.watch.out.get(server).cloned() else { return };
@@ -128,7 +130,7 @@ impl<S: Socket> Engine<S> {
         }
     }
 
-    /// Checks whether a server answers again and is empty, or else flushes it.
+    /// Checks whether a server answers again and was restarted empty; otherwise flushes it.
     async fn visit(&mut self, server: usize, out: &Out) -> Visit {
         let connections = self.connections();
         let Some(link) = self.links.get_mut(server * connections) else { return Visit::Failed };
@@ -161,11 +163,11 @@ impl<S: Socket> Engine<S> {
         }
     }
 
-    /// Ejects exactly these servers from the ring, once no server has a copy of a key that would
-    /// then be stale. Returns whether it has done so.
+    /// Makes `out` the ejected servers, after deleting the copies that would then be stale. Returns
+    /// `false`, without changing the ring, if a copy could not be deleted.
     async fn change(&mut self, out: Vec<Option<Out>>) -> bool {
         let is_out = |server: usize| matches!(out.get(server), Some(Some(_)));
-        // An ejected server is empty when it returns.
+        // An ejected server is emptied before it returns, so its copies need not be deleted.
         let copies = self.watch.away.iter().filter(|(server, _)| !is_out(*server));
         let copies: Vec<(usize, Vec<u8>)> = copies.cloned().collect();
         let deletions: Vec<Routed<'_>> =
@@ -197,7 +199,7 @@ impl<S: Socket> Engine<S> {
     }
 }
 
-/// The key that a request changes.
+/// Returns the key that a request changes.
 fn written<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
     match request {
         Request::Store { key, .. } | Request::Delete { key } | Request::Count { key, .. } => {

@@ -12,9 +12,9 @@ use super::watch::Watch;
 use crate::ring::{Ring, Server};
 use crate::wire::{Answer, Request};
 
-/// Maximum bytes of requests in flight on a connection, unless a single one has more. The system
-/// buffers this much, so that a server never waits for the client to read while the client waits to
-/// send.
+/// Maximum bytes of requests in flight on a connection, unless a single request is larger. The
+/// kernel's socket buffers hold this much, so a server never waits for the client to read while the
+/// client waits to send.
 const WINDOW_BYTES: usize = 32 * 1024;
 
 /// Maximum redirections of one request in a cluster.
@@ -23,7 +23,7 @@ const REDIRECTIONS: usize = 5;
 /// A request and the index of its server.
 pub(super) type Routed<'a> = (usize, Request<'a>);
 
-/// Several servers and their state.
+/// The connections to several servers, and the state of these servers.
 #[derive(Debug)]
 pub(crate) struct Engine<S> {
     pub(super) ring: Ring,
@@ -68,7 +68,7 @@ impl<S: Socket> Engine<S> {
         Failure { server: self.name(server), reason }
     }
 
-    /// Creates the links of servers that have none; the links of one server are adjacent.
+    /// Creates links for servers that have none. The links of a server are adjacent.
     fn add_links(&mut self) {
         let connections = self.connections();
         let known = self.links.len() / connections;
@@ -77,8 +77,9 @@ impl<S: Socket> Engine<S> {
         }
     }
 
-    /// Sends requests to all their servers at once and returns the answers in their order. A
-    /// redirected request of a cluster has not been executed, and is sent to the new server.
+    /// Sends requests to all of their servers at once. Returns the answers in the order of the
+    /// requests. A request that a cluster redirects has not been executed, and is sent to the new
+    /// server.
     pub(super) async fn exchange(
         &mut self,
         requests: &[Routed<'_>],
@@ -147,7 +148,7 @@ impl<S: Socket> Engine<S> {
         }
     }
 
-    /// The same without redirections.
+    /// Like `exchange`, without following redirections.
     pub(super) async fn exchange_once(
         &mut self,
         requests: &[Routed<'_>],
@@ -179,7 +180,8 @@ impl<S: Socket> Engine<S> {
         named.collect()
     }
 
-    /// Encodes requests for the connections that they go over.
+    /// Encodes the requests into one queue for each connection. Requests that cannot be encoded, or
+    /// whose server is ejected, fail.
     fn queues(
         &self,
         requests: &[Routed<'_>],
@@ -204,7 +206,8 @@ impl<S: Socket> Engine<S> {
         queues
     }
 
-    /// Sends as many of a connection's next requests as fit into a window. Returns their numbers.
+    /// Sends as many of a connection's next requests as fit into a window. Returns the numbers of
+    /// the requests sent.
     async fn send_window(
         &mut self,
         link: usize,
@@ -232,7 +235,8 @@ impl<S: Socket> Engine<S> {
             let Some((_, request)) = requests.get(number) else { continue };
             set(results, number, Err(lost(request, &reason)));
         }
-        // An empty window ends a server's turn: the rest fails in the same way, at once.
+        // The remaining requests would fail in the same way, so they fail at once. The empty window
+        // returned means that this connection has nothing left to receive.
         for (number, _) in queue.requests.iter().skip(queue.sent) {
             set(results, *number, Err(not_sent(&reason)));
         }
@@ -273,7 +277,7 @@ impl<S: Socket> Engine<S> {
     }
 }
 
-/// The target of a redirected request, if the error is a redirection.
+/// Returns the target of a redirected request, if the result is a redirection.
 fn redirect(result: &Result<Answer, Failure>) -> Option<Redirect> {
     let Err(Failure { server, reason: Reason::Refused(text) }) = result else { return None };
     let (answering, _) = server.rsplit_once(':')?;
@@ -290,7 +294,7 @@ fn set(
     }
 }
 
-/// The failure of later requests on the connection of a failed request.
+/// Returns the failure of later requests on the connection of a failed request.
 fn failure_of_later(reason: &Reason) -> Reason {
     match reason {
         Reason::TooLong { .. } => Reason::Broken(reason.cause()),
@@ -298,7 +302,7 @@ fn failure_of_later(reason: &Reason) -> Reason {
     }
 }
 
-/// The failure of a request that was sent, perhaps in part.
+/// Returns the failure of a request of which at least a part was sent.
 fn lost(request: &Request<'_>, reason: &Reason) -> Reason {
     match reason {
         reason if request.is_idempotent() => reason.clone(),
@@ -309,7 +313,7 @@ fn lost(request: &Request<'_>, reason: &Reason) -> Reason {
     }
 }
 
-/// The failure of a request of which nothing was sent.
+/// Returns the failure of a request of which nothing was sent.
 fn not_sent(reason: &Reason) -> Reason {
     match reason {
         Reason::Connect(_) | Reason::Refused(_) => reason.clone(),

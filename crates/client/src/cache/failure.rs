@@ -11,7 +11,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The server; empty if none was selected.
+    /// The server's name; empty if no server was selected.
     pub server: String,
     /// The reason.
     pub reason: Reason,
@@ -24,18 +24,18 @@ pub struct Failure {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The request cannot be sent: its key is invalid, or the protocol does not have it. Nothing
-    /// was sent.
+    /// The request cannot be sent, because its key is invalid or the protocol has no such request.
+    /// Nothing was sent.
     Request(String),
-    /// No connection. Nothing was sent.
+    /// The connection could not be opened. Nothing was sent.
     Connect(String),
     /// The server failed a moment ago and is skipped for a while. Nothing was sent.
     Dead,
-    /// A read was not answered in time.
+    /// The answer to a read did not arrive in time.
     TimedOut,
     /// The connection broke before the answer to a read.
     Broken(String),
-    /// A write was sent and its answer was lost: it may have been executed or not.
+    /// A write was sent and its answer was lost: the write may or may not have been executed.
     Unknown(String),
     /// The server returned this error.
     Refused(String),
@@ -45,7 +45,7 @@ pub enum Reason {
     ///
     /// [`Settings`]: super::Settings::reply_limit_bytes
     TooLong {
-        /// The limit.
+        /// The limit in bytes.
         limit_bytes: usize,
     },
 }
@@ -60,7 +60,7 @@ impl fmt::Display for Failure {
 }
 
 impl Reason {
-    /// The cause, as a part of the failure of another request.
+    /// Describes the reason as the cause of another request's failure.
     pub(super) fn cause(&self) -> String {
         match self {
             Reason::Broken(text) => text.clone(),

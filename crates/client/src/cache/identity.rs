@@ -1,19 +1,21 @@
 //! Determines whether a returning server is still the same process.
 //!
-//! A process keeps its identifier, and its age only grows, by any clock. The time of day is not
-//! used: it jumps when the clock is set and after a machine has been suspended.
+//! A process keeps its identifier, and its uptime only grows, whatever clock the server uses. The
+//! time of day is not compared, because it jumps when the clock is set and after a machine has been
+//! suspended.
 
 /// The identity of a server's process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
-    /// Redis' `run_id`, different after each start.
+    /// Redis' `run_id`, which differs after each start.
     run: Option<String>,
     process: Option<String>,
     uptime_seconds: Option<u64>,
 }
 
 impl Identity {
-    /// Reads memcached's `stats` or Redis' INFO; `None` if they do not name the process.
+    /// Reads the identity from memcached's `stats` or Redis' INFO. Returns `None` if they do not
+    /// identify the process.
     pub(super) fn read(pairs: &[(String, String)]) -> Option<Self> {
         let identity = Identity {
             run: field(pairs, "run_id").map(str::to_owned),
@@ -25,8 +27,9 @@ impl Identity {
         (identity.run.is_some() || identity.process.is_some()).then_some(identity)
     }
 
-    /// Whether the process with this identity certainly started after that with the `earlier` one
-    /// answered. In containers, different processes may have the same identifier.
+    /// Whether the process with this identity certainly started after the process with the
+    /// `earlier` identity answered. In containers, different processes may have the same
+    /// identifier.
     pub(super) fn is_newer_than(&self, earlier: &Identity) -> bool {
         if let (Some(run), Some(earlier)) = (&self.run, &earlier.run) {
             return run != earlier;
@@ -41,7 +44,7 @@ impl Identity {
     }
 }
 
-/// Whether a server reports that it started empty: memcached in `stats settings`, Redis from 7.0 on
+/// Whether a server reports that it started empty: memcached in `stats settings`, Redis since 7.0
 /// in the persistence section of INFO. A server that loads a dump file would restore old values.
 pub(super) fn starts_empty(pairs: &[(String, String)]) -> bool {
     let is = |name, expected| field(pairs, name) == Some(expected);
@@ -75,7 +78,7 @@ mod tests {
             ("pid=1 uptime=90", "pid=1 uptime=90", false),
             ("run_id=a process_id=1 uptime_in_seconds=3", "run_id=a process_id=1", false),
             ("run_id=b process_id=1", "run_id=a process_id=1", true),
-            // After setting back the clock, Redis reports a lower age.
+            // After the clock is set back, Redis reports a lower uptime.
             ("run_id=a uptime_in_seconds=3", "run_id=a uptime_in_seconds=9", false),
         ] {
             assert_eq!(is_newer(now, earlier), expected, "{now}, earlier {earlier}");

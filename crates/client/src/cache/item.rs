@@ -9,7 +9,7 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item<'a> {
-    /// The value.
+    /// The bytes of the value.
     pub value: &'a [u8],
     /// memcached's client flags.
     pub flags: u32,
@@ -18,7 +18,7 @@ pub struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// A value without flags that does not expire.
+    /// Creates an item without flags that does not expire.
     ///
     /// ```
     /// assert_eq!(nagi_client::cache::Item::new(b"value").expiry, 0);
@@ -28,7 +28,7 @@ impl<'a> Item<'a> {
         Item { value, flags: 0, expiry: 0 }
     }
 
-    /// The same with an expiry: seconds from now, or a Unix time above 30 days; 0 means never.
+    /// Sets the expiry: seconds from now, or a Unix time above 30 days; 0 means never.
     ///
     /// ```
     /// assert_eq!(nagi_client::cache::Item::new(b"value").expiring(60).expiry, 60);
@@ -38,7 +38,7 @@ impl<'a> Item<'a> {
         Item { expiry, ..self }
     }
 
-    /// The same with flags.
+    /// Sets memcached's client flags.
     ///
     /// ```
     /// assert_eq!(nagi_client::cache::Item::new(b"value").flagged(1).flags, 1);
@@ -56,12 +56,13 @@ impl<'a> Item<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// It is stored.
+    /// The value is stored.
     Yes,
-    /// The condition is not met: the key to replace does not exist, or the key to add exists.
+    /// The condition is not met: the key for a replace does not exist, or the key for an add
+    /// exists.
     Condition,
-    /// The value has changed since its version number was read.
+    /// The value has changed since its CAS number was read.
     Changed,
-    /// The key to compare does not exist.
+    /// The key of the CAS does not exist.
     Missing,
 }

@@ -1,5 +1,6 @@
-//! The connection to one server: opened when needed, closed after a failure, and not retried for a
-//! while, so that a dead server costs one time-out instead of one per request.
+//! The connection to one server. It is opened when needed and closed after a failure. After a
+//! time-out, the server is skipped for a while, so that a dead server costs one time-out instead of
+//! one per request.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,26 +18,27 @@ use crate::ring::Server;
 use crate::wire::{Answer, Decoder, Dialect, Request};
 use crate::{Address, Error};
 
-/// Maximum bytes of one receive.
+/// Maximum number of bytes received at once.
 const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// The start of memcached's answer to requests before a login.
+/// The start of memcached's answer to requests sent before a login.
 const NOT_LOGGED_IN: &str = "CLIENT_ERROR unauthenticated";
 
 /// Maximum capacity of an unused buffer, in bytes.
 const IDLE_BYTES: usize = 256 * 1024;
 
-/// A server and an optional connection.
+/// A server, and the connection to it if one is open.
 #[derive(Debug)]
 pub(super) struct Link<S> {
     server: Server,
-    /// The last address of the server.
+    /// The address that was resolved last.
     address: Option<Address>,
     open: Option<Open<S>>,
     dead_until: Option<Instant>,
     /// Time-outs and refused connections since the last answer.
     pub(super) failures: u32,
-    /// The process that answered the newest connection, and the time, if servers are ejected.
+    /// The identity of the process that answered on the newest connection, and when it answered;
+    /// only if servers may be ejected.
     pub(super) identity: Option<(Instant, Identity)>,
 }
 
@@ -46,8 +48,7 @@ impl<S: Socket> Link<S> {
         Link { server, address, open, dead_until, failures: 0, identity: None }
     }
 
-    /// Sends the bytes of `requests` requests over the connection, which is opened first if there
-    /// is none.
+    /// Sends the bytes of `requests` requests. Opens the connection first if none is open.
     pub(super) async fn send(
         &mut self,
         settings: &Settings,
@@ -61,7 +62,7 @@ impl<S: Socket> Link<S> {
         sent.map_err(reason)
     }
 
-    /// Waits until `deadline` for the answer to `request`, the oldest that is unanswered.
+    /// Waits until `deadline` for the answer to `request`, the oldest unanswered request.
     pub(super) async fn receive(
         &mut self,
         settings: &Settings,
@@ -95,7 +96,7 @@ impl<S: Socket> Link<S> {
         }
     }
 
-    /// Closes the connection and clears its failures.
+    /// Closes the connection and forgets the server's failures.
     pub(super) fn reset(&mut self, settings: &Settings) {
         self.close(settings);
         (self.dead_until, self.failures) = (None, 0);
@@ -104,17 +105,20 @@ impl<S: Socket> Link<S> {
     fn close(&mut self, settings: &Settings) {
         let Some(open) = self.open.take() else { return };
         if matches!(settings.on_failure, OnFailure::Eject(_)) && !self.server.is_unix() {
-            // Unsent bytes must not reach the server later: the client continues without it.
+            // A reset discards unsent bytes. They must not reach the server later, because the
+            // client continues without this server.
             set_socket_linger(&open.socket, Some(Duration::ZERO)).ok();
         }
     }
 
-    /// The connection, which its caller must put back: a cancelled operation thus closes it.
+    /// Takes the connection, or opens one. The caller must put it back, so that a cancelled
+    /// operation closes it.
     async fn connected(&mut self, settings: &Settings) -> Result<Open<S>, Reason> {
         if self.dead_until.is_some_and(|until| Instant::now() < until) {
             return Err(Reason::Dead);
         }
-        // A restarted server has closed the connection; a write must not be sent on it.
+        // A server that was restarted has closed the connection, and a write sent on it would be
+        // lost.
         let usable = |open: &mut Open<S>| open.owed == 0 && !is_closed(&open.socket);
         if let Some(open) = self.open.take_if(usable) {
             return Ok(open);
@@ -124,7 +128,8 @@ impl<S: Socket> Link<S> {
         open.greet(settings).await?;
         if matches!(settings.on_failure, OnFailure::Eject(_)) {
             let identity = open.identify(settings).await;
-            // Nothing of the request that waits for the connection has been sent.
+            // The request that waits for the connection has not been sent, so this counts as a
+            // failure to connect.
             let identity = identity.map_err(|reason| Reason::Connect(reason.cause()))?;
             self.identity = identity.map(|identity| (Instant::now(), identity));
         }
@@ -137,14 +142,15 @@ impl<S: Socket> Link<S> {
             Error::Connect { source, .. } => Reason::Connect(source.to_string()),
             error => Reason::Connect(error.to_string()),
         };
-        // A server may have moved to another address under the same name.
+        // A server may have moved to another address under the same name, so the name is resolved
+        // again.
         let resolved = match self.server.is_unix() {
             true => Ok(Address::Unix((&self.server.host).into())),
             false => S::resolve(&self.server).await,
         };
         let address = match (resolved, &mut self.address) {
             (Ok(address), known) => known.insert(address),
-            // The name server may be temporarily unavailable.
+            // The name server may be temporarily unavailable, so the last address is used.
             (Err(_), Some(known)) => known,
             (Err(error), None) => return Err(failed(error)),
         };
@@ -158,7 +164,7 @@ impl<S: Socket> Link<S> {
     }
 }
 
-/// A connection.
+/// An open connection.
 #[derive(Debug)]
 struct Open<S> {
     socket: S,
@@ -166,8 +172,8 @@ struct Open<S> {
     /// Received bytes, the first `read` of which have been processed.
     input: Vec<u8>,
     read: usize,
-    /// Requests that were sent, perhaps in part, and have no answer. After a cancelled call, the
-    /// next one could not distinguish its own answers from theirs.
+    /// Number of requests that were sent, at least in part, and have no answer. If a call is
+    /// cancelled, the next call could not tell its own answers from the outstanding ones.
     owed: usize,
 }
 
@@ -204,7 +210,7 @@ impl<S: Socket> Open<S> {
         }
     }
 
-    /// Consumes an answer of `len` bytes.
+    /// Removes an answer of `len` bytes from `input`.
     fn take(&mut self, len: usize) {
         self.read += len;
         self.owed = self.owed.saturating_sub(1);
@@ -215,7 +221,7 @@ impl<S: Socket> Open<S> {
         }
     }
 
-    /// The identity of the server's process; `None` if it does not report one.
+    /// Returns the identity of the server's process; `None` if the server does not report one.
     async fn identify(&mut self, settings: &Settings) -> Result<Option<Identity>, Reason> {
         Ok(match self.ask(settings, &Request::Stats { section: "" }).await? {
             Answer::Pairs(pairs) => Identity::read(&pairs),
@@ -223,7 +229,7 @@ impl<S: Socket> Open<S> {
         })
     }
 
-    /// Logs in, and chooses the version of the protocol.
+    /// Logs in, and selects the version of RESP.
     async fn greet(&mut self, settings: &Settings) -> Result<(), Reason> {
         let is_three = settings.dialect == Dialect::Resp && settings.resp == RespVersion::Three;
         if settings.login.is_some()
@@ -241,16 +247,18 @@ impl<S: Socket> Open<S> {
             Ok(Answer::Refused(text)) => Err(Reason::Refused(text)),
             Ok(_) => Ok(()),
             Err(reason @ (Reason::Request(_) | Reason::Protocol(_))) => Err(reason),
-            // Nothing of the request that waits for the connection has been sent.
+            // The request that waits for the connection has not been sent, so this counts as a
+            // failure to connect.
             Err(reason) => Err(Reason::Connect(reason.cause())),
         }
     }
 
-    /// Whether a server that speaks memcached's text protocols refuses requests before a login: one
-    /// that requires none would store the login, which is a `set`.
+    /// Whether a server with memcached's text protocols refuses requests before a login. The login
+    /// is a `set`, which a server that requires no login would store.
     async fn is_login_required(&mut self, settings: &Settings) -> Result<bool, Reason> {
         let request = Request::Get { keys: vec![b"login"] };
-        // It is one line in the classic protocol, so that it has one answer before a login.
+        // In the classic protocol the request is a single line, so it has one answer even before a
+        // login.
         let classic = Settings { dialect: Dialect::Text, ..settings.clone() };
         let usual = std::mem::replace(&mut self.decoder, Decoder::new(Dialect::Text));
         let answer = self.ask(&classic, &request).await;
@@ -286,7 +294,7 @@ fn reason(error: io::Error) -> Reason {
 fn is_closed(socket: impl AsFd) -> bool {
     let mut byte = [0; 1];
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    // Unexpected bytes make a connection unusable, like its end.
+    // Unexpected bytes make a connection unusable, just as the end of the stream does.
     !matches!(retry_on_intr(|| recv(&socket, &mut byte[..], flags)), Err(Errno::AGAIN))
 }
 
@@ -299,11 +307,11 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// The port that the host resolves to; `None` makes the lookup fail.
+        /// The port that the host name resolves to; `None` makes the lookup fail.
         static PORT: RefCell<Option<u16>> = const { RefCell::new(None) };
     }
 
-    /// A socket whose host changes its address.
+    /// A socket whose host name resolves to changing addresses.
     #[derive(Debug)]
     struct Moving(Blocking);
 

@@ -1,5 +1,5 @@
-//! The operations of a cache, each also with a master key that selects the server, so that related
-//! items share one server and one request.
+//! The operations of a cache. Each also exists with a master key that selects the server, so that
+//! related items share one server and one request.
 
 use super::engine::Engine;
 use super::failure::Failure;
@@ -33,7 +33,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// No connection is made until it is needed.
+    /// Creates a client. Connections are only opened when they are needed.
     ///
     /// ```
     /// use nagi_client::cache::{Cache, Settings};
@@ -46,7 +46,7 @@ impl Cache {
         Cache { engine: Engine::new(ring, settings) }
     }
 
-    /// The current ring, without ejected servers.
+    /// Returns the current ring, without ejected servers.
     ///
     /// ```
     /// use nagi_client::cache::{Cache, Settings};
@@ -59,7 +59,7 @@ impl Cache {
         self.engine.ring()
     }
 
-    /// The currently ejected servers, if [`OnFailure::Eject`] is set.
+    /// Returns the currently ejected servers, if [`OnFailure::Eject`] is set.
     ///
     /// ```
     /// use nagi_client::cache::{Cache, Settings};
@@ -74,8 +74,8 @@ impl Cache {
         self.engine.ejected()
     }
 
-    /// Failures of copies since the last call, if [`OnFailure::Replicate`] is set: a request itself
-    /// fails only by its first server. The first 100 are kept.
+    /// Returns the failures of copies since the last call, if [`OnFailure::Replicate`] is set. A
+    /// request itself only fails if its first server does. At most 100 failures are kept.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, OnFailure, Replicas, Settings};
@@ -93,7 +93,7 @@ impl Cache {
         self.engine.take_replica_failures()
     }
 
-    /// The value of a key; `None` for a miss.
+    /// Returns the value of a key; `None` for a miss.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -110,7 +110,7 @@ impl Cache {
         ready(self.engine.get(key, key))
     }
 
-    /// [`Cache::get`] on the server of the key `master`.
+    /// Like [`Cache::get`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -127,7 +127,7 @@ impl Cache {
         ready(self.engine.get(master, key))
     }
 
-    /// The value of a key, which gets a new expiry.
+    /// Returns the value of a key, and sets a new expiry for the key.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -144,7 +144,7 @@ impl Cache {
         ready(self.engine.get_and_touch(key, key, expiry))
     }
 
-    /// [`Cache::get_and_touch`] on the server of the key `master`.
+    /// Like [`Cache::get_and_touch`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -166,7 +166,7 @@ impl Cache {
         ready(self.engine.get_and_touch(master, key, expiry))
     }
 
-    /// Stores a value, replacing any other.
+    /// Stores a value, replacing an existing one.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -183,7 +183,7 @@ impl Cache {
         ready(self.engine.store(key, key, Mode::Set, item))
     }
 
-    /// [`Cache::set`] on the server of the key `master`.
+    /// Like [`Cache::set`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -222,7 +222,7 @@ impl Cache {
         ready(self.engine.store(key, key, Mode::Add, item))
     }
 
-    /// [`Cache::add`] on the server of the key `master`.
+    /// Like [`Cache::add`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -261,7 +261,7 @@ impl Cache {
         ready(self.engine.store(key, key, Mode::Replace, item))
     }
 
-    /// [`Cache::replace`] on the server of the key `master`.
+    /// Like [`Cache::replace`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -283,7 +283,7 @@ impl Cache {
         ready(self.engine.store(master, key, Mode::Replace, item))
     }
 
-    /// Appends to the value; flags and expiry stay.
+    /// Appends to the value of a key. Flags and expiry do not change.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -300,7 +300,7 @@ impl Cache {
         ready(self.engine.store(key, key, Mode::Append, item))
     }
 
-    /// [`Cache::append`] on the server of the key `master`.
+    /// Like [`Cache::append`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -322,7 +322,7 @@ impl Cache {
         ready(self.engine.store(master, key, Mode::Append, item))
     }
 
-    /// Prepends to the value; flags and expiry stay. Not available with Redis.
+    /// Prepends to the value of a key. Flags and expiry do not change. Not available with Redis.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -339,7 +339,7 @@ impl Cache {
         ready(self.engine.store(key, key, Mode::Prepend, item))
     }
 
-    /// [`Cache::prepend`] on the server of the key `master`.
+    /// Like [`Cache::prepend`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -361,7 +361,7 @@ impl Cache {
         ready(self.engine.store(master, key, Mode::Prepend, item))
     }
 
-    /// Stores a value if its version number is still the one that a get returned (CAS).
+    /// Stores a value if the item's CAS number is still the one that a get returned.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -384,7 +384,7 @@ impl Cache {
         ready(self.engine.store(key, key, Mode::Cas(cas), item))
     }
 
-    /// [`Cache::compare_and_store`] on the server of the key `master`.
+    /// Like [`Cache::compare_and_store`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -408,7 +408,7 @@ impl Cache {
         ready(self.engine.store(master, key, Mode::Cas(cas), item))
     }
 
-    /// Removes a key; returns whether it existed.
+    /// Removes a key. Returns whether it existed.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -425,7 +425,7 @@ impl Cache {
         ready(self.engine.delete(key, key))
     }
 
-    /// [`Cache::delete`] on the server of the key `master`.
+    /// Like [`Cache::delete`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -442,7 +442,7 @@ impl Cache {
         ready(self.engine.delete(master, key))
     }
 
-    /// Sets a new expiry; returns whether the key exists.
+    /// Sets a new expiry for a key. Returns whether the key exists.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -459,7 +459,7 @@ impl Cache {
         ready(self.engine.touch(key, key, expiry))
     }
 
-    /// [`Cache::touch`] on the server of the key `master`.
+    /// Like [`Cache::touch`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -481,8 +481,8 @@ impl Cache {
         ready(self.engine.touch(master, key, expiry))
     }
 
-    /// Increments a number. Returns the sum; `None` if the key does not exist, except that Redis
-    /// starts at 0.
+    /// Increments a number. Returns the sum. Returns `None` if the key does not exist, except with
+    /// Redis, which starts at 0.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -499,7 +499,7 @@ impl Cache {
         ready(self.engine.count(key, key, by, false))
     }
 
-    /// [`Cache::increment`] on the server of the key `master`.
+    /// Like [`Cache::increment`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -521,7 +521,7 @@ impl Cache {
         ready(self.engine.count(master, key, by, false))
     }
 
-    /// Decrements a number. Returns the difference, in memcached never below 0.
+    /// Decrements a number. Returns the difference, which is never below 0 in memcached.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -538,7 +538,7 @@ impl Cache {
         ready(self.engine.count(key, key, by, true))
     }
 
-    /// [`Cache::decrement`] on the server of the key `master`.
+    /// Like [`Cache::decrement`], on the server of the key `master`.
     ///
     /// # Errors
     /// The server does not answer, or refuses the request.
@@ -560,8 +560,8 @@ impl Cache {
         ready(self.engine.count(master, key, by, true))
     }
 
-    /// The values of many keys, from all servers at once; a failed server affects only its own
-    /// keys.
+    /// Returns the values of keys, requested from all servers at once. A server that fails affects
+    /// only its own keys.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -575,7 +575,8 @@ impl Cache {
         ready(self.engine.get_many(keys))
     }
 
-    /// The values of keys, with one request per key, spread over the connections of each server.
+    /// Returns the values of keys, with one request per key, spread over the connections of each
+    /// server.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -589,7 +590,7 @@ impl Cache {
         ready(self.engine.get_each(keys))
     }
 
-    /// The values of related keys, with one request to the server of the key `master`.
+    /// Returns the values of related keys, with one request to the server of the key `master`.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -607,8 +608,8 @@ impl Cache {
         ready(self.engine.get_many_by_key(master, keys))
     }
 
-    /// Stores many values: requests are buffered and sent to all servers at once; each has its
-    /// result.
+    /// Stores many values. The requests are buffered and sent to all servers at once. Returns one
+    /// result for each value.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -622,8 +623,9 @@ impl Cache {
         ready(self.engine.set_many(None, items))
     }
 
-    /// Stores many values without answers except errors, and returns the failures of each server. A
-    /// batch of 100 whose end does not arrive is `Unknown`. Redis answers each request.
+    /// Stores many values on servers that answer only errors. Returns the failures by server. If
+    /// the end of a batch of 100 requests is not confirmed, the failure is `Unknown`. Redis answers
+    /// each request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -638,8 +640,7 @@ impl Cache {
         ready(self.engine.set_many_quietly(None, items))
     }
 
-    /// Removes many keys without answers except errors, as
-    /// [`Cache::set_many_quietly`] stores them.
+    /// Removes many keys on servers that answer only errors, like [`Cache::set_many_quietly`].
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -653,7 +654,7 @@ impl Cache {
         ready(self.engine.delete_many_quietly(None, keys))
     }
 
-    /// The statistics of every server, with the server's name.
+    /// Returns the statistics of every server, with the server's name.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -667,7 +668,7 @@ impl Cache {
         ready(self.engine.stats(""))
     }
 
-    /// Removes all keys of all servers; returns a result for each server.
+    /// Removes all keys of all servers. Returns a result for each server.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};

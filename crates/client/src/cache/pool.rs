@@ -1,4 +1,4 @@
-//! A cache for several threads: each takes a separate client for as long as it needs it.
+//! A cache for several threads: each thread borrows a separate client for as long as it needs one.
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -26,7 +26,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool that keeps up to `kept` idle clients; it always provides one.
+    /// Creates a pool that keeps up to `kept` idle clients. If no client is idle, the pool creates
+    /// one.
     ///
     /// ```
     /// use nagi_client::cache::{Pool, Settings};
@@ -38,7 +39,7 @@ impl Pool {
         Pool { ring, settings, kept, idle: Mutex::default() }
     }
 
-    /// Lends a client to `work`, and takes it back with its connections.
+    /// Lends a client to `work`, and takes the client back with its connections.
     ///
     /// ```
     /// use nagi_client::cache::{Pool, Settings};
@@ -58,7 +59,7 @@ impl Pool {
         result
     }
 
-    /// The number of idle clients.
+    /// Returns the number of idle clients.
     ///
     /// ```
     /// use nagi_client::cache::{Pool, Settings};

@@ -2,18 +2,18 @@
 
 use crate::ring::Server;
 
-/// The new target of a request.
+/// The target of a redirected request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Redirect {
-    /// The slot has moved to the server.
+    /// `MOVED`: the slot has moved to the server.
     Moved { slot: u16, server: Server },
-    /// Only this request goes to the server, after `ASKING`; the slot is migrating.
+    /// `ASK`: the slot is migrating. Only this request goes to the server, after `ASKING`.
     Ask { server: Server },
 }
 
 impl Redirect {
-    /// Parses `MOVED SLOT HOST:PORT` and `ASK SLOT HOST:PORT`. An empty host means `answering`, the
-    /// server that replied.
+    /// Parses `MOVED SLOT HOST:PORT` and `ASK SLOT HOST:PORT`. An empty host stands for
+    /// `answering`, the host of the server that replied.
     pub(super) fn parse(refusal: &str, answering: &str) -> Option<Self> {
         let mut words = refusal.split(' ');
         let kind = words.next()?;

@@ -1,5 +1,5 @@
-//! Copies of values on further servers, as in libmemcached with `NUMBER_OF_REPLICAS`: on the next
-//! servers in the list, read when the first does not answer.
+//! Keeps copies of values on further servers, like libmemcached with `NUMBER_OF_REPLICAS`. The
+//! copies are on the next servers in the list, and are read when the first server does not answer.
 
 use super::engine::{Engine, Routed};
 use super::failure::{Failure, Reason};
@@ -8,30 +8,31 @@ use super::socket::Socket;
 use crate::ring::Ring;
 use crate::wire::{Answer, Mode, Request, Value};
 
-/// Maximum failures of copies that are kept until they are taken.
+/// Maximum number of failures of copies that are kept until they are taken.
 const KEPT_FAILURES: usize = 100;
 
 /// The state of a read.
 struct Read<'a, 'k> {
-    /// Its number among the requests.
+    /// The index of the read among the requests.
     number: usize,
     request: &'a Request<'k>,
     keys: Vec<&'k [u8]>,
-    /// The server of the first copy.
+    /// The index of the first copy's server.
     home: usize,
-    /// The copy that is read first.
+    /// The number of the copy that is read first; 0 is the first server's.
     start: usize,
     values: Vec<Option<Value>>,
     is_answered: bool,
     /// Whether the result is final: the first copy has answered, or the request is refused.
     is_final: bool,
     failure: Option<Failure>,
-    /// An unexpected answer.
+    /// An answer of an unexpected type, such as an error.
     odd: Option<Answer>,
 }
 
 impl<'k> Read<'_, 'k> {
-    /// The request of a round and its server, for keys without a value.
+    /// Returns the request for the keys that have no value yet, and the server of the given round.
+    /// Returns `None` when nothing remains to be read.
     fn next(&self, round: usize, copies: usize, servers: usize) -> Option<Routed<'k>> {
         if self.is_final {
             return None;
@@ -55,7 +56,8 @@ impl<'k> Read<'_, 'k> {
             Ok(Answer::Values(found)) => {
                 let missing = self.values.iter_mut().filter(|value| value.is_none());
                 for (value, found) in missing.zip(found) {
-                    // Unique numbers are only valid on their own server.
+                    // CAS numbers are only valid on the server that assigned them, so those of
+                    // copies are dropped.
                     let is_home = copy == 0;
                     *value = found.map(|it| Value { cas: it.cas.filter(|_| is_home), ..it });
                 }
@@ -80,7 +82,7 @@ impl<'k> Read<'_, 'k> {
 }
 
 impl<S: Socket> Engine<S> {
-    /// Sends requests to their servers, and to those of the copies.
+    /// Sends requests to their servers, and to the servers of the copies.
     pub(super) async fn perform(
         &mut self,
         requests: &[Routed<'_>],
@@ -96,7 +98,8 @@ impl<S: Socket> Engine<S> {
         }
     }
 
-    /// Takes the failures of copies since the last call, whose requests themselves did not fail.
+    /// Returns the failures of copies since the last call. The requests of these copies may have
+    /// succeeded.
     pub(crate) fn take_replica_failures(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.replica_failures)
     }

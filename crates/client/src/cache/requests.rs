@@ -7,7 +7,7 @@ use super::socket::Socket;
 use crate::ring::Ring;
 use crate::wire::{Answer, Dialect, Mode, Request, Value};
 
-/// Maximum keys of one request, so that its line is not too long for a server.
+/// Maximum number of keys in one request, so that its line is not too long for a server.
 const KEYS_AT_ONCE: usize = 100;
 
 /// A server's name, and its statistics by name.
@@ -18,7 +18,7 @@ const KEYS_AT_ONCE: usize = 100;
 /// ```
 pub type Statistics = (String, Vec<(String, String)>);
 
-/// The results of several keys.
+/// One result per key or per server.
 type Each<T> = Vec<Result<T, Failure>>;
 
 impl<S: Socket> Engine<S> {
@@ -89,7 +89,7 @@ impl<S: Socket> Engine<S> {
 
     pub(crate) async fn get_many(&mut self, keys: &[&[u8]]) -> Each<Option<Value>> {
         if matches!(self.ring, Ring::Cluster(_)) {
-            // A cluster refuses a request with keys of several slots.
+            // A cluster refuses a request whose keys are in several slots.
             return self.get_each(keys).await;
         }
         self.tend().await;
@@ -119,7 +119,8 @@ impl<S: Socket> Engine<S> {
         self.get_from(keys, vec![server; keys.len()]).await
     }
 
-    /// Each value goes to the server of its key, or all to that of `master`.
+    /// Stores each value on the server of its key, or all values on the server of `master` if
+    /// given.
     pub(crate) async fn set_many(
         &mut self,
         master: Option<&[u8]>,
@@ -193,8 +194,8 @@ impl<S: Socket> Engine<S> {
         failures
     }
 
-    /// Performs writes, each with the key that selects its server. Returns the error of each server
-    /// that failed.
+    /// Performs writes, each with the key that selects its server. Returns one failure for each
+    /// server that failed.
     async fn write_quietly(&mut self, writes: Vec<(&[u8], Request<'_>)>) -> Vec<Failure> {
         self.tend().await;
         let mut failures = Vec::new();
@@ -243,7 +244,8 @@ impl<S: Socket> Engine<S> {
         [&self.settings.prefix, key].concat()
     }
 
-    /// Sends a request to the server that `master` selects. Returns its index and its answer.
+    /// Sends a request to the server that `master` selects. Returns the index of the server and its
+    /// answer.
     async fn ask(
         &mut self,
         master: &[u8],

@@ -18,22 +18,25 @@ pub struct Settings {
     pub dialect: Dialect,
     /// The version of RESP for Redis.
     pub resp: RespVersion,
-    /// The user and password that are sent first on each connection.
+    /// The user and password, which are sent first on each connection.
     pub login: Option<Login>,
-    /// How long a connection, a send and an answer may take, each.
+    /// The limit for each of: opening a connection, sending without progress, and waiting for
+    /// answers.
     pub timeout: Duration,
-    /// How long a server that did not answer in time is skipped; its requests fail at once.
+    /// How long a server that did not answer in time is skipped. Its requests fail at once
+    /// meanwhile.
     pub retry_after: Duration,
     /// What happens to the keys of a failed server.
     pub on_failure: OnFailure,
-    /// A prefix of every key.
+    /// A prefix that is added to every key.
     pub prefix: Vec<u8>,
-    /// Connections to each server, over which requests sent together are spread.
+    /// The number of connections to each server. Requests that are sent together are spread over
+    /// them.
     pub connections: usize,
     /// Whether requests are sent at once instead of waiting for a full packet (`TCP_NODELAY`).
     pub tcp_nodelay: bool,
-    /// The maximum length of the reply to one request, with all its values, in bytes; a longer one
-    /// closes the connection.
+    /// The maximum length in bytes of the reply to one request, including all of its values. A
+    /// longer reply closes the connection.
     pub reply_limit_bytes: usize,
 }
 
@@ -80,40 +83,40 @@ pub enum RespVersion {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Requests for them fail. They are not moved to other servers: two clients that detect a
-    /// failure at different times would write to different servers.
+    /// Their requests fail. The keys are not moved to other servers, since two clients that detect
+    /// a failure at different times would write to different servers.
     #[default]
     Fail,
-    /// They move to other servers while theirs is ejected from the ring.
+    /// The keys move to other servers while the failed server is ejected from the ring.
     Eject(Ejection),
-    /// They are read from copies on other servers.
+    /// The keys are read from copies on other servers.
     Replicate(Replicas),
 }
 
 /// Ejection of failed servers from libmemcached's rings with points (consistent, weighted or
-/// `KETAMA_SPY`), like its `AUTO_EJECT_HOSTS`; other rings eject none, and the last server of a
-/// ring is never ejected.
+/// `KETAMA_SPY`), like its `AUTO_EJECT_HOSTS`. Other rings eject no server, and the last server of
+/// a ring is never ejected.
 ///
-/// A server returns if its statistics show that it was restarted in the meantime and has loaded
-/// nothing. Otherwise it is flushed first, so that values which this client has replaced elsewhere
-/// are not read again. Values that were written to another server than usual are deleted there when
-/// the ring changes.
+/// An ejected server is readmitted without a flush if its statistics show that it was restarted
+/// empty in the meantime. Otherwise it is flushed first, so that values which this client has
+/// replaced on other servers are not read again. Values that were written to other servers than
+/// usual are deleted there when the ring changes.
 ///
 /// ```
 /// assert_eq!(nagi_client::cache::Ejection::default().failures, 3);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ejection {
-    /// The number of consecutive failures, each a time-out or a refused connection, after which a
-    /// server is ejected.
+    /// The number of consecutive failures after which a server is ejected. A failure is a time-out
+    /// or a connection that cannot be opened.
     pub failures: u32,
     /// The minimum duration of an ejection.
     pub duration: Duration,
-    /// How long a server that was not restarted must answer before it is flushed, so that by then
-    /// it has executed requests that were sent before it failed.
+    /// How long a server that was not restarted must answer before it is flushed. By then it should
+    /// have executed the requests that were sent before it failed.
     pub settling: Duration,
-    /// Maximum keys that this client may write to other servers than usual. Further writes fail,
-    /// since they could not be deleted there.
+    /// Maximum number of keys that this client may write to other servers than usual. Further
+    /// writes fail, since their copies could not be deleted later.
     pub keys: usize,
 }
 
@@ -131,11 +134,12 @@ impl Default for Ejection {
 /// Replication of values to the next servers in the list of servers, like libmemcached's
 /// `NUMBER_OF_REPLICAS`.
 ///
-/// Sets, deletions and new expiries go to all of them at once, and the result is that of the first;
-/// [`Cache::take_replica_failures`](super::Cache::take_replica_failures) returns the failures of
-/// the others. A value that was stored conditionally is copied when the first has answered; after
-/// incrementing, appending or prepending, the copies are deleted. A failed read continues with the
-/// next server. Redis Cluster has its own replicas and uses none of this.
+/// Sets, deletions and new expiries go to all copies at once, and the result is that of the first
+/// server; [`Cache::take_replica_failures`](super::Cache::take_replica_failures) returns the
+/// failures of the others. A value that is stored conditionally is copied after the first server
+/// has answered; after an increment, append or prepend, the copies are deleted. A read that fails
+/// continues with the next server. Redis Cluster has its own replicas, so this setting does not
+/// affect it.
 ///
 /// ```
 /// use nagi_client::cache::{OnFailure, Replicas};
@@ -144,9 +148,9 @@ impl Default for Ejection {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replicas {
-    /// The number of copies besides the first.
+    /// The number of copies in addition to the first server's value.
     pub count: usize,
     /// Whether reads start at a random copy (`RANDOMIZE_REPLICA_READ`), which spreads the load of
-    /// hot keys. Missing values are read from the others.
+    /// hot keys. A value that is missing there is read from the other copies.
     pub random_reads: bool,
 }

@@ -1,5 +1,5 @@
-//! The engine's interface to a connection. A blocking one is always ready, so that the same code
-//! serves programs with and without a runtime.
+//! The engine's interface to a connection. A blocking connection is always ready, so that the same
+//! code serves programs with and without an async runtime.
 
 use std::future::Future;
 use std::io;
@@ -22,17 +22,18 @@ pub(crate) trait Socket: AsFd + Sized {
     /// Looks up the address of a server.
     async fn resolve(server: &Server) -> Result<Address, Error>;
 
-    /// Connects; each address of a host may take `timeout`.
+    /// Connects. The attempt for each address of a host may take `timeout`.
     async fn connect(address: &Address, timeout: Duration) -> Result<Self, Error>;
 
-    /// Sends all bytes, with progress every `timeout`.
+    /// Sends all bytes. Fails if there is no progress for `timeout`.
     async fn send(&mut self, bytes: &[u8], timeout: Duration) -> io::Result<()>;
 
-    /// Appends received bytes to `input`, which has room. Returns their number, 0 at the end.
+    /// Appends received bytes to `input`, which must have spare capacity. Returns the number of
+    /// bytes; 0 at the end of the stream.
     async fn receive(&mut self, input: &mut Vec<u8>, deadline: Instant) -> io::Result<usize>;
 }
 
-/// The result of a future that is always ready.
+/// Returns the result of a future that is always ready.
 pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());

@@ -1,4 +1,4 @@
-//! The servers ejected from the ring, and the keys written elsewhere during that.
+//! The servers ejected from the ring, and the keys that were written to other servers meanwhile.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -9,22 +9,22 @@ use crate::ring::Ring;
 /// The state of ejections.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// For each server, its ejection; empty before the first one.
+    /// The ejection of each server, by index; empty before the first ejection.
     pub(super) out: Vec<Option<Out>>,
-    /// The ring with all servers, during an ejection.
+    /// The ring with all servers, while any server is ejected.
     pub(super) home: Option<Ring>,
-    /// Servers with keys of which they may hold a copy that is stale when the ring changes.
+    /// Pairs of a server and a key whose copy there may be stale when the ring changes.
     pub(super) away: HashSet<(usize, Vec<u8>)>,
 }
 
 /// An ejected server.
 #[derive(Clone, Debug)]
 pub(super) struct Out {
-    /// When it is tried again.
+    /// When the server is tried again.
     pub(super) until: Instant,
-    /// The process that failed.
+    /// The identity of the process that failed.
     pub(super) earlier: Option<Identity>,
-    /// Whether it has answered since.
+    /// Whether the server has answered since its ejection.
     pub(super) answered: bool,
 }
 

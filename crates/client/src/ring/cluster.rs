@@ -1,10 +1,10 @@
-//! The servers of a Redis Cluster by slot, as far as they have been reported.
+//! The servers of a Redis Cluster by slot, as far as they are known.
 
 use super::server::Server;
 use super::slots::{SLOTS, slot_of};
 
-/// A map of slots, corrected by redirections: initially every slot is mapped to the first server,
-/// which replies `MOVED` if that is wrong.
+/// A map of slots to servers that is corrected by redirections. Initially every slot is mapped to
+/// the first server, which replies `MOVED` if it does not own the slot.
 ///
 /// ```
 /// use nagi_client::ring::{Cluster, Server, slot_of};
@@ -16,12 +16,12 @@ use super::slots::{SLOTS, slot_of};
 #[derive(Clone, Debug)]
 pub struct Cluster {
     servers: Vec<Server>,
-    /// The server of each slot; the first one if unknown.
+    /// The index of the server of each slot; 0 if unknown.
     slots: Vec<usize>,
 }
 
 impl Cluster {
-    /// A cluster, given at least one of its servers.
+    /// Creates the map of a cluster, given at least one of its servers.
     ///
     /// ```
     /// assert_eq!(nagi_client::ring::Cluster::new(Vec::new()).locate(b"key"), None);
@@ -31,7 +31,7 @@ impl Cluster {
         Cluster { servers, slots: vec![0; SLOTS.into()] }
     }
 
-    /// The servers known so far, in the order of [`Cluster::locate`].
+    /// Returns the servers known so far, in the order of [`Cluster::locate`].
     ///
     /// ```
     /// assert!(nagi_client::ring::Cluster::new(Vec::new()).servers().is_empty());
@@ -41,7 +41,8 @@ impl Cluster {
         &self.servers
     }
 
-    /// The index of the server that has `key`, as far as known; `None` without servers.
+    /// Returns the index of the server that owns the slot of `key`, as far as known; `None` without
+    /// servers.
     ///
     /// ```
     /// use nagi_client::ring::{Cluster, Server};
@@ -53,7 +54,7 @@ impl Cluster {
         (server < self.servers.len()).then_some(server)
     }
 
-    /// Records that `server` has `slot`. Returns its index among the servers.
+    /// Records that `server` owns `slot`. Returns the index of the server.
     ///
     /// ```
     /// use nagi_client::ring::{Cluster, Server};
@@ -69,7 +70,7 @@ impl Cluster {
         place
     }
 
-    /// The index of a server, which is added if unknown.
+    /// Returns the index of a server, which is added if it is not known.
     pub(crate) fn add(&mut self, server: Server) -> usize {
         let known = self.servers.iter().position(|one| *one == server);
         known.unwrap_or_else(|| {

@@ -1,12 +1,12 @@
-//! Compares the placement of keys by two programs' clients: if it differs, one misses values that
-//! the other has stored.
+//! Compares how the clients of two programs place keys. If the placement differs, one program
+//! misses values that the other has stored.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::{Configuration, Ring, Server};
 
-/// A configuration, optionally with its own servers after an `@`, separated by commas.
+/// A configuration, optionally followed by `@` and its own servers, separated by commas.
 ///
 /// ```
 /// use nagi_client::ring::{ClientConfiguration, Server};
@@ -22,7 +22,8 @@ pub struct ClientConfiguration {
 }
 
 impl ClientConfiguration {
-    /// Its ring, of its own servers or, if it has none, of the `usual` ones.
+    /// Builds the ring over the configuration's own servers or, if it has none, over the `usual`
+    /// ones.
     ///
     /// ```
     /// use nagi_client::ring::{ClientConfiguration, Server};
@@ -61,8 +62,8 @@ impl fmt::Display for ClientConfiguration {
     }
 }
 
-/// Whether two rings place a key on different servers. The same server with another weight is the
-/// same server.
+/// Whether two rings place a key on different servers. Weights are ignored in the comparison of
+/// servers.
 ///
 /// ```
 /// use nagi_client::ring::{ClientConfiguration, Server, place_differently};

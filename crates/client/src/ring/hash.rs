@@ -1,7 +1,7 @@
-//! The key hashes of libmemcached, bit for bit as its version 1.1.4 computes them on x86-64.
+//! The key hashes of libmemcached, bit for bit as version 1.1.4 computes them on x86-64.
 //!
-//! There a `char` is signed: four of the hashes extend the sign of bytes above 127, so that keys
-//! in UTF-8 depend on it.
+//! On x86-64 a `char` is signed: four of the hashes extend the sign of bytes above 127, which
+//! affects keys in UTF-8.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use md5::{Digest, Md5};
 
 static CRC32: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
 
-/// A hash of libmemcached, from a key to 32 bits.
+/// A hash of libmemcached, which maps a key to 32 bits.
 ///
 /// ```
 /// use nagi_client::ring::Hash;
@@ -27,19 +27,19 @@ pub enum Hash {
     Md5,
     /// Fifteen bits of CRC-32.
     Crc,
-    /// The low half of FNV-1 of 64 bits.
+    /// The lower half of 64-bit FNV-1.
     Fnv1_64,
-    /// FNV-1a with 64-bit constants, cut to 32 bits.
+    /// FNV-1a with 64-bit constants, truncated to 32 bits.
     Fnv1a64,
-    /// FNV-1 of 32 bits.
+    /// 32-bit FNV-1.
     Fnv1_32,
-    /// FNV-1a of 32 bits.
+    /// 32-bit FNV-1a.
     Fnv1a32,
     /// Jenkins' lookup3.
     Jenkins,
-    /// MurmurHash2, seeded by the length.
+    /// MurmurHash2, seeded with the length.
     Murmur,
-    /// MurmurHash3 of 32 bits, seeded by the length.
+    /// 32-bit MurmurHash3, seeded with the length.
     Murmur3,
 }
 
@@ -62,7 +62,7 @@ impl Hash {
         Hash::Murmur3,
     ];
 
-    /// Its name in configurations.
+    /// Returns the name of the hash in configurations.
     ///
     /// ```
     /// assert_eq!(nagi_client::ring::Hash::OneAtATime.name(), "default");
@@ -83,7 +83,7 @@ impl Hash {
         }
     }
 
-    /// The hash of `key`.
+    /// Hashes `key`.
     ///
     /// ```
     /// assert_eq!(nagi_client::ring::Hash::Fnv1a32.of(b""), 0x811c_9dc5);
@@ -139,7 +139,7 @@ fn sign_extended(byte: u8) -> u32 {
     i32::from(byte as i8) as u32
 }
 
-/// Up to four bytes, the first lowest.
+/// Reads up to four bytes as a little-endian number.
 fn little_endian(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).rev().fold(0, |word, &byte| (word << 8) | u32::from(byte))
 }
@@ -190,7 +190,7 @@ fn jenkins(key: &[u8]) -> u32 {
         c = (c ^ b).wrapping_sub(b.rotate_left(turn));
         (a, b, c) = (b, c, a);
     }
-    // After seven rounds, the word that changed last is the second.
+    // After seven rounds, `b` is the word that changed last.
     b
 }
 
@@ -211,7 +211,7 @@ fn murmur2(key: &[u8]) -> u32 {
     hash ^ (hash >> 15)
 }
 
-/// MurmurHash3 of 32 bits.
+/// 32-bit MurmurHash3.
 pub(super) fn murmur3(key: &[u8], seed: u32) -> u32 {
     let scrambled =
         |word: u32| word.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);

@@ -1,8 +1,8 @@
 //! libmemcached 1.1.4's placement of keys, including its dependence on the order of configuration.
 //!
-//! Its ring is built when the distribution or the servers change, with the hash set at that time. A
-//! hash that is set later applies to keys but does not change the points, so that the same settings
-//! in another order place keys differently. This module does the same, call for call.
+//! libmemcached builds its ring when the distribution or the servers change, with the hash set at
+//! that time. A hash that is set later applies to keys but does not change the points, so the same
+//! settings in another order place keys differently. This module reproduces that, call for call.
 
 use std::str::FromStr;
 
@@ -11,13 +11,13 @@ use md5::{Digest, Md5};
 use super::hash::Hash;
 use super::server::{DEFAULT_PORT, Server};
 
-/// Points of a server on a ring without weights.
+/// Number of points of a server on a ring without weights.
 const POINTS: u32 = 100;
 
-/// Points of a server of average weight on a ring with weights.
+/// Number of points of a server of average weight on a ring with weights.
 const WEIGHTED_POINTS: u32 = 160;
 
-/// The longest key together with its prefix, in bytes.
+/// Maximum length of a key with its prefix, in bytes.
 const KEY_BYTES: usize = 250;
 
 /// The distribution of keys.
@@ -32,12 +32,12 @@ pub enum Distribution {
     /// The hash modulo the number of servers.
     #[default]
     Modula,
-    /// A ring of 100 points a server by the key hash; libmemcached's `CONSISTENT` and
-    /// `CONSISTENT_KETAMA` alike.
+    /// A ring with 100 points per server, which the key hash computes; both `CONSISTENT` and
+    /// `CONSISTENT_KETAMA` of libmemcached.
     Consistent,
-    /// A ring by MD5 with 160 points for a server of average weight.
+    /// A ring with MD5 and 160 points for a server of average weight.
     Weighted,
-    /// A ring with the point names of spymemcached.
+    /// A ring whose points have the names that spymemcached uses.
     KetamaSpy,
 }
 
@@ -77,13 +77,13 @@ impl FromStr for Distribution {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behavior {
-    /// `HASH`: for keys, and for the points of rings built from now on.
+    /// `HASH`: the hash for keys, and for the points of rings that are built later.
     Hash(Hash),
     /// `DISTRIBUTION`.
     Distribution(Distribution),
-    /// `KETAMA`: consistent, or else modula.
+    /// `KETAMA`: consistent if true, modula if false.
     Ketama(bool),
-    /// `KETAMA_WEIGHTED`: MD5 and weighted, or else consistent.
+    /// `KETAMA_WEIGHTED`: weighted with MD5 if true, consistent if false.
     KetamaWeighted(bool),
     /// `SORT_HOSTS`.
     SortHosts(bool),
@@ -117,12 +117,12 @@ pub struct Libmemcached {
     hashes_prefix: bool,
     prefix: Vec<u8>,
     points: Vec<Point>,
-    /// Whether each server is excluded from the points; those after the end are not.
+    /// Whether each server is ejected, by index; servers beyond the end are not.
     out: Vec<bool>,
 }
 
 impl Libmemcached {
-    /// No servers, modula, the default hash.
+    /// Creates a `memcached_st` without servers, with modula and the default hash.
     ///
     /// ```
     /// assert_eq!(nagi_client::ring::Libmemcached::new().locate(b"key"), None);
@@ -132,7 +132,7 @@ impl Libmemcached {
         Self::default()
     }
 
-    /// Sets a behavior, with the same effect as in libmemcached at this point of the order.
+    /// Sets a behavior. As in libmemcached, the effect depends on the calls before it.
     ///
     /// ```
     /// use nagi_client::ring::{Behavior, Libmemcached};
@@ -170,7 +170,8 @@ impl Libmemcached {
         self
     }
 
-    /// `memcached_server_add_with_weight`: on a ring, a weight over 1 enables weights.
+    /// Adds a server, like `memcached_server_add_with_weight`: on a ring, a weight over 1 enables
+    /// weights.
     ///
     /// ```
     /// use nagi_client::ring::{Libmemcached, Server};
@@ -183,7 +184,8 @@ impl Libmemcached {
         self
     }
 
-    /// `memcached_server_push`: a weight over 1 enables weights, whatever the distribution is.
+    /// Adds servers, like `memcached_server_push`: a weight over 1 enables weights with any
+    /// distribution.
     ///
     /// ```
     /// use nagi_client::ring::{Libmemcached, Server};
@@ -196,9 +198,10 @@ impl Libmemcached {
         self
     }
 
-    /// Ejects exactly the servers whose entry is true: the points are rebuilt as if only the rest
-    /// existed, like `AUTO_EJECT_HOSTS` does with failed servers. Modula has no points and ejects
-    /// none; if all are ejected, the points do not change.
+    /// Ejects the servers whose entry in `out` is true and readmits all others. The points are
+    /// rebuilt as if only the remaining servers existed, as `AUTO_EJECT_HOSTS` does with failed
+    /// servers. Modula has no points, so it ejects no server. If all servers are ejected, the
+    /// points do not change.
     ///
     /// ```
     /// use nagi_client::ring::{Behavior, Libmemcached, Server};
@@ -218,7 +221,7 @@ impl Libmemcached {
         self.distribution != Distribution::Modula
     }
 
-    /// The servers, in the order of [`Libmemcached::locate`].
+    /// Returns the servers, in the order of [`Libmemcached::locate`].
     ///
     /// ```
     /// assert!(nagi_client::ring::Libmemcached::new().servers().is_empty());
@@ -228,7 +231,8 @@ impl Libmemcached {
         &self.servers
     }
 
-    /// The index in [`Libmemcached::servers`] of the server that has `key`; `None` without servers.
+    /// Returns the index in [`Libmemcached::servers`] of the server of `key`; `None` without
+    /// servers.
     ///
     /// ```
     /// use nagi_client::ring::{Libmemcached, Server};
@@ -310,8 +314,8 @@ impl Libmemcached {
     }
 }
 
-/// The number of names of a server that are hashed, each to four points, on a ring of `servers`
-/// servers. In single precision, as in libmemcached.
+/// Returns how many names of a server are hashed on a ring of `servers` servers. Each name gives
+/// four points. The computation is in single precision, as in libmemcached.
 fn weighted_names(server: &Server, total: u64, servers: usize) -> u32 {
     let share = server.weight as f32 / total as f32;
     let names = share * WEIGHTED_POINTS as f32 / 4.0 * servers as f32;

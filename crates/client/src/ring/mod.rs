@@ -1,5 +1,5 @@
-//! Selects the server of a key: the distributions of common cache libraries, bit for bit, so that
-//! programs in several languages find each other's values.
+//! Selects the server of a key. The distributions are those of common cache libraries, bit for bit,
+//! so that programs in several languages find each other's values.
 
 mod cluster;
 mod comparison;
@@ -31,18 +31,18 @@ pub use slots::{SLOTS, slot_of};
 /// ```
 #[derive(Clone, Debug)]
 pub enum Ring {
-    /// libmemcached's, also used by pylibmc and PHP; and twemproxy's.
+    /// libmemcached's distributions, which pylibmc, PHP and twemproxy use as well.
     Libmemcached(Libmemcached),
-    /// dalli's.
+    /// dalli's ring.
     Dalli(Dalli),
-    /// pymemcache's.
+    /// pymemcache's rendezvous hashing.
     Rendezvous(Rendezvous),
     /// Redis Cluster's slots.
     Cluster(Cluster),
 }
 
 impl Ring {
-    /// The servers, in the order of [`Ring::locate`].
+    /// Returns the servers, in the order of [`Ring::locate`].
     ///
     /// ```
     /// use nagi_client::ring::{Dalli, Ring};
@@ -58,7 +58,7 @@ impl Ring {
         }
     }
 
-    /// The index of the server that has `key`; `None` without servers.
+    /// Returns the index of the server of `key`; `None` without servers.
     ///
     /// ```
     /// use nagi_client::ring::{Dalli, Ring, Server};
@@ -74,7 +74,7 @@ impl Ring {
         }
     }
 
-    /// The server that has `key`; `None` without servers.
+    /// Returns the server of `key`; `None` without servers.
     ///
     /// ```
     /// use nagi_client::ring::{Dalli, Ring, Server};
@@ -86,7 +86,8 @@ impl Ring {
         self.servers().get(self.locate(key)?)
     }
 
-    /// Whether [`Ring::eject`] has an effect: on libmemcached's rings that have points.
+    /// Whether [`Ring::eject`] has an effect, which is the case for libmemcached's rings that have
+    /// points.
     ///
     /// ```
     /// use nagi_client::ring::{Configuration, Library};
@@ -99,8 +100,8 @@ impl Ring {
         matches!(self, Ring::Libmemcached(ring) if ring.has_points())
     }
 
-    /// Ejects exactly the servers whose entry is true, like libmemcached with `AUTO_EJECT_HOSTS`;
-    /// see [`Libmemcached::eject`].
+    /// Ejects the servers whose entry in `out` is true and readmits all others, like libmemcached
+    /// with `AUTO_EJECT_HOSTS`; see [`Libmemcached::eject`].
     ///
     /// ```
     /// use nagi_client::ring::{Configuration, Library, Server};

@@ -5,11 +5,11 @@ use sha1::{Digest, Sha1};
 use super::hash::{crc32, murmur3};
 use super::server::Server;
 
-/// Points of a server of average weight on dalli's ring.
+/// Number of points of a server of average weight on dalli's ring.
 const POINTS: u64 = 160;
 
-/// dalli's ring: points by SHA-1, keys by CRC-32, and the point before the key instead of the one
-/// after it.
+/// dalli's ring. Its points are hashed by SHA-1 and its keys by CRC-32. The point before the key
+/// selects the server, not the point after it.
 ///
 /// ```
 /// use nagi_client::ring::{Dalli, Server};
@@ -23,7 +23,7 @@ pub struct Dalli {
 }
 
 impl Dalli {
-    /// A ring of these servers.
+    /// Creates a ring of these servers.
     ///
     /// ```
     /// assert_eq!(nagi_client::ring::Dalli::new(Vec::new()).locate(b"key"), None);
@@ -33,7 +33,7 @@ impl Dalli {
         let total: u64 = servers.iter().map(|server| u64::from(server.weight)).sum();
         let mut points = Vec::new();
         for (index, server) in servers.iter().enumerate() {
-            // dalli divides in double precision, which is exact here.
+            // dalli divides in double precision, which is exact for these numbers.
             let count = servers.len() as u64 * POINTS * u64::from(server.weight) / total.max(1);
             points.extend((0..count).map(|number| {
                 let digest = Sha1::digest(format!("{}:{number}", server.address()));
@@ -45,7 +45,7 @@ impl Dalli {
         Dalli { servers, points }
     }
 
-    /// The servers, in the order of [`Dalli::locate`].
+    /// Returns the servers, in the order of [`Dalli::locate`].
     ///
     /// ```
     /// assert!(nagi_client::ring::Dalli::new(Vec::new()).servers().is_empty());
@@ -55,7 +55,7 @@ impl Dalli {
         &self.servers
     }
 
-    /// The index of the server that has `key`; `None` without servers.
+    /// Returns the index of the server of `key`; `None` without servers.
     ///
     /// ```
     /// use nagi_client::ring::{Dalli, Server};
@@ -70,8 +70,8 @@ impl Dalli {
     }
 }
 
-/// pymemcache's rendezvous hashing: the server whose name with the key has the highest
-/// MurmurHash3.
+/// pymemcache's rendezvous hashing: a key belongs to the server for which MurmurHash3 of the
+/// server's name and the key is highest.
 ///
 /// ```
 /// use nagi_client::ring::{Rendezvous, Server};
@@ -85,7 +85,7 @@ pub struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// A ring of these servers, without weights, which pymemcache does not support.
+    /// Creates a ring of these servers. Weights are ignored, since pymemcache has none.
     ///
     /// ```
     /// assert_eq!(nagi_client::ring::Rendezvous::new(Vec::new()).locate(b"key"), None);
@@ -96,7 +96,7 @@ impl Rendezvous {
         Rendezvous { servers, names }
     }
 
-    /// The servers, in the order of [`Rendezvous::locate`].
+    /// Returns the servers, in the order of [`Rendezvous::locate`].
     ///
     /// ```
     /// assert!(nagi_client::ring::Rendezvous::new(Vec::new()).servers().is_empty());
@@ -106,8 +106,8 @@ impl Rendezvous {
         &self.servers
     }
 
-    /// The index of the server that has `key`; `None` without servers. For a key beyond ASCII,
-    /// pymemcache hashes one byte per character, so that such keys may be placed differently.
+    /// Returns the index of the server of `key`; `None` without servers. pymemcache hashes one byte
+    /// per character, so a key beyond ASCII may be placed differently.
     ///
     /// ```
     /// use nagi_client::ring::{Rendezvous, Server};

@@ -1,4 +1,4 @@
-//! The settings of libraries by name, as users write them on a command line.
+//! Named settings of libraries, as users write them on a command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,13 +17,13 @@ use super::server::Server;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Library {
-    /// libmemcached without settings: modula by the default hash.
+    /// libmemcached without settings: modula with the default hash.
     Libmemcached,
-    /// pylibmc without behaviors; the same.
+    /// pylibmc without behaviors; like libmemcached.
     Pylibmc,
     /// pylibmc with `{"ketama": True}`.
     PylibmcKetama,
-    /// PHP's `Memcached` without options; as libmemcached.
+    /// PHP's `Memcached` without options; like libmemcached.
     Php,
     /// PHP's `Memcached` with `OPT_LIBKETAMA_COMPATIBLE`.
     PhpKetama,
@@ -33,12 +33,13 @@ pub enum Library {
     Dalli,
     /// Python's pymemcache, `HashClient`.
     Pymemcache,
-    /// Clients of Redis Cluster; a subset of its servers is enough.
+    /// Clients of Redis Cluster; some of its servers are enough, the others are found by
+    /// redirections.
     RedisCluster,
 }
 
 impl Library {
-    /// All libraries.
+    /// All libraries, in the order of the variants.
     ///
     /// ```
     /// assert!(nagi_client::ring::Library::ALL.iter().any(|library| library.name() == "dalli"));
@@ -55,7 +56,7 @@ impl Library {
         Library::RedisCluster,
     ];
 
-    /// Its name in configurations.
+    /// Returns the name of the library in configurations.
     ///
     /// ```
     /// assert_eq!(nagi_client::ring::Library::Twemproxy.name(), "twemproxy");
@@ -103,7 +104,7 @@ impl FromStr for Library {
     }
 }
 
-/// One call on a `memcached_st`.
+/// One call on libmemcached's `memcached_st`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Call {
     Set(Behavior),
@@ -114,9 +115,9 @@ enum Call {
 /// A library and settings, read from text such as `php-ketama`,
 /// `libmemcached,hash=md5,distribution=consistent` or `pylibmc,ketama,servers,hash=crc`.
 ///
-/// Settings apply in their order. `servers` is the point at which servers are added, by default the
-/// end. Other settings are `hash=`, `distribution=`, `ketama`, `weighted`, `sort_hosts`,
-/// `hash_with_prefix` and `prefix=`.
+/// Settings apply in the order given. `servers` marks the point at which servers are added, by
+/// default the end. Other settings are `hash=`, `distribution=`, `ketama`, `weighted`,
+/// `sort_hosts`, `hash_with_prefix` and `prefix=`.
 ///
 /// ```
 /// use nagi_client::ring::{Configuration, Server};
@@ -137,7 +138,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// The library of the settings.
+    /// Returns the library of the configuration.
     ///
     /// ```
     /// use nagi_client::ring::{Configuration, Library};
@@ -148,7 +149,7 @@ impl Configuration {
         self.library
     }
 
-    /// The ring of this configuration over `servers`.
+    /// Builds the ring of this configuration over `servers`.
     ///
     /// ```
     /// use nagi_client::ring::{Configuration, Library, Server};

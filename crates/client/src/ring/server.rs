@@ -1,9 +1,9 @@
-//! A server of a ring as libraries name it: the name is hashed, not the address.
+//! A server of a ring, as libraries name it. Rings hash the name, not the address.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// memcached's port.
+/// memcached's default port.
 pub(super) const DEFAULT_PORT: u16 = 11211;
 
 /// A server with its weight.
@@ -18,16 +18,17 @@ pub(super) const DEFAULT_PORT: u16 = 11211;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
-    /// A host's name or address, or the path of a Unix socket, which starts with `/`.
+    /// A host name or address, or the path of a Unix socket, which starts with `/`.
     pub host: String,
-    /// 0 with a Unix socket.
+    /// The port; 0 with a Unix socket.
     pub port: u16,
-    /// Its share relative to other servers, at least 1.
+    /// The server's share of the keys relative to other servers, at least 1.
     pub weight: u32,
 }
 
 impl Server {
-    /// A server of weight 1. Port 0 stands for memcached's, except with a Unix socket.
+    /// Creates a server of weight 1. Port 0 stands for memcached's default port, except with a Unix
+    /// socket.
     ///
     /// ```
     /// assert_eq!(nagi_client::ring::Server::new("kyoto", 0).port, 11211);
@@ -42,7 +43,7 @@ impl Server {
         Server { host, port, weight: 1 }
     }
 
-    /// The same server with another weight; 0 stands for 1.
+    /// Sets the weight; 0 stands for 1.
     ///
     /// ```
     /// assert_eq!(nagi_client::ring::Server::new("kyoto", 0).with_weight(4).weight, 4);
@@ -63,7 +64,7 @@ impl Server {
         self.host.starts_with('/')
     }
 
-    /// `host:port`, or the path of a Unix socket.
+    /// Returns `host:port`, or the path of a Unix socket.
     pub(super) fn address(&self) -> String {
         if self.is_unix() { self.host.clone() } else { format!("{}:{}", self.host, self.port) }
     }
@@ -82,7 +83,7 @@ impl fmt::Display for Server {
 impl FromStr for Server {
     type Err = String;
 
-    /// Reads `host`, `host:port`, `host:port:weight`, `[v6]:port` or `/path`.
+    /// Parses `host`, `host:port`, `host:port:weight`, `[v6]:port` or `/path`.
     fn from_str(text: &str) -> Result<Self, String> {
         let malformed =
             || format!("{text}: a server is HOST, HOST:PORT, HOST:PORT:WEIGHT or /PATH");

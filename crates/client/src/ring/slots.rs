@@ -1,18 +1,18 @@
-//! Redis Cluster's slots, which are distributed over its servers.
+//! The slots of Redis Cluster, which are distributed over its servers.
 
 use crc::{CRC_16_XMODEM, Crc, Table};
 
 static CRC16: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
 
-/// The number of slots.
+/// The number of slots in a cluster.
 ///
 /// ```
 /// assert_eq!(nagi_client::ring::SLOTS, 16384);
 /// ```
 pub const SLOTS: u16 = 16384;
 
-/// The slot of a key. If there is a non-empty text between the first `{` and the `}` after it, only
-/// that is hashed, so that keys which share it are on one server.
+/// Returns the slot of a key. If the key contains a non-empty text between the first `{` and the
+/// next `}`, only this hash tag is hashed, so that keys with the same tag are on one server.
 ///
 /// ```
 /// use nagi_client::ring::slot_of;

@@ -1,9 +1,9 @@
 //! FastLZ, the default compression of PHP's extension.
 //!
-//! A stream of instructions: literal bytes, or a copy of earlier ones. Level 2 has longer lengths
-//! and distances.
+//! The compressed data is a stream of instructions: literal bytes, or a copy of earlier bytes.
+//! Level 2 allows longer copies and larger distances.
 
-/// Distances from which level 2 writes them in two more bytes.
+/// From this distance on, level 2 stores the distance in two further bytes.
 const FAR: usize = 8191;
 
 /// Decompresses to at most `limit_bytes`; `None` if the data is damaged or longer.
@@ -15,7 +15,7 @@ pub(super) fn decompress(packed: &[u8], limit_bytes: usize) -> Option<Vec<u8>> {
     };
     let mut out = Vec::new();
     let mut input = packed.iter();
-    // The level is in the first instruction, which is always literal.
+    // The first instruction is always a literal run; its upper three bits contain the level.
     let mut instruction = *input.next()? & 31;
     loop {
         if instruction < 32 {
@@ -43,7 +43,7 @@ pub(super) fn decompress(packed: &[u8], limit_bytes: usize) -> Option<Vec<u8>> {
             if out.len() + len > limit_bytes {
                 return None;
             }
-            // A copy may overlap its own output.
+            // The source of a copy may overlap its destination.
             let start = out.len().checked_sub(distance)?;
             for at in start..start + len {
                 out.push(*out.get(at)?);

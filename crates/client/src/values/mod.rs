@@ -1,5 +1,5 @@
-//! Values stored by other libraries: decodes flags to types, and decompresses values, so that a
-//! program in Rust can read what one in Python or PHP has cached.
+//! Reads values stored by other libraries: decodes flags to types and decompresses values, so that
+//! a Rust program can read what a Python or PHP program has cached.
 
 mod fastlz;
 
@@ -29,7 +29,7 @@ pub enum Origin {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes as they are; PHP's strings.
+    /// Bytes; also PHP's strings.
     Bytes,
     /// Text in UTF-8.
     Text,
@@ -37,7 +37,7 @@ pub enum Kind {
     Integer,
     /// A decimal fraction.
     Double,
-    /// PHP's true, `1`, or false, which is empty.
+    /// PHP's true, stored as `1`, or false, stored as an empty value.
     Boolean,
     /// Python's pickle.
     Pickle,
@@ -63,9 +63,9 @@ pub enum Kind {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpacked {
-    /// The type.
+    /// The type of the value.
     pub kind: Kind,
-    /// The bytes.
+    /// The decompressed bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -95,7 +95,7 @@ fn pylibmc(value: &Value, limit_bytes: usize) -> Result<Unpacked, String> {
     let kind = match value.flags & !ZLIB {
         0 => Kind::Bytes,
         1 => Kind::Pickle,
-        // True and False are 2, like integers of other Python clients.
+        // pylibmc stores True and False with flag 2, which other Python clients use for integers.
         2 | 4 => Kind::Integer,
         16 => Kind::Text,
         _ => return Err(unknown(value.flags, "pylibmc")),
@@ -153,7 +153,7 @@ fn too_long(limit_bytes: usize) -> String {
 
 fn inflate(packed: &[u8], limit_bytes: usize) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    // One extra byte shows that there are too many.
+    // Reading one more byte than allowed shows that the value is too long.
     let mut decoder = ZlibDecoder::new(packed).take(limit_bytes as u64 + 1);
     decoder.read_to_end(&mut bytes).map_err(|error| format!("a value is damaged: {error}"))?;
     if bytes.len() > limit_bytes {

@@ -1,4 +1,5 @@
-//! memcached's binary protocol: a header of 24 bytes, extras, key, value.
+//! memcached's binary protocol. A packet is a header of 24 bytes, followed by extras, key and
+//! value.
 
 use nagi_proto::MalformedReply;
 
@@ -7,7 +8,7 @@ use super::request::{Answer, Mode, Request, Value, malformed, quiet_answer};
 
 const HEADER_BYTES: usize = 24;
 
-/// An expiry that makes counting fail for a missing key.
+/// An expiry with which a count fails if the key is missing, instead of creating it.
 const NO_INITIAL: [u8; 4] = [0xff; 4];
 
 const DELETE: u8 = 0x04;
@@ -17,7 +18,7 @@ const STAT: u8 = 0x10;
 const GET_AND_TOUCH: u8 = 0x1d;
 const SASL_AUTHENTICATE: u8 = 0x21;
 
-/// The quiet variant of an operation, which is answered only if it fails.
+/// Returns the quiet variant of an operation, which is answered only if it fails.
 fn quiet(operation: u8) -> u8 {
     match operation {
         0x0e | 0x0f => operation + 0x0b,
@@ -89,7 +90,7 @@ fn put(out: &mut Vec<u8>, operation: u8, cas: u64, extras: &[u8], key: &[u8], va
     out.extend_from_slice(value);
 }
 
-/// One packet from the server.
+/// A packet from the server.
 struct Packet<'a> {
     operation: u8,
     status: u16,
@@ -100,7 +101,8 @@ struct Packet<'a> {
     len: usize,
 }
 
-/// The packet at the start of `input`, or the number of bytes that are needed first.
+/// Parses the packet at the start of `input`. If it is incomplete, returns the number of bytes
+/// needed.
 fn packet(input: &[u8]) -> Result<Result<Packet<'_>, usize>, MalformedReply> {
     if input.first().is_some_and(|&magic| magic != 0x81) {
         return Err(malformed());
@@ -124,7 +126,7 @@ fn packet(input: &[u8]) -> Result<Result<Packet<'_>, usize>, MalformedReply> {
     Ok(Ok(Packet { operation, status, cas, extras, key, value, len }))
 }
 
-/// Reads the next packet of an answer.
+/// Parses the next packet of an answer.
 pub(super) fn step(
     progress: &mut Progress,
     request: &Request<'_>,
@@ -141,7 +143,7 @@ pub(super) fn step(
             quiet_answer(writes.len(), progress.refusals, progress.refused.take())
         }
         (Request::Quietly { .. }, operation) => {
-            // Removing a missing key counts as success.
+            // The removal of a missing key counts as success.
             if !(operation == quiet(DELETE) && packet.status == 1) {
                 progress.refuse(answer(&packet));
             }

@@ -1,4 +1,4 @@
-//! Encodes requests in a protocol, and decodes answers.
+//! Encodes requests for a protocol, and decodes answers.
 
 use nagi_proto::{MalformedReply, memcached};
 
@@ -6,14 +6,14 @@ use super::progress::Progress;
 use super::request::{Answer, Dialect, Mode, Request};
 use super::{binary, meta, resp, text};
 
-/// memcached's longest key, in bytes.
+/// The longest key that memcached accepts, in bytes.
 const KEY_BYTES: usize = 250;
 
 impl Request<'_> {
-    /// Appends the request.
+    /// Appends the encoded request.
     ///
     /// # Errors
-    /// The protocol has no such request, or none with this key; nothing has been appended.
+    /// The protocol has no such request, or does not allow its key; nothing has been appended.
     ///
     /// ```
     /// use nagi_client::wire::{Dialect, Request};
@@ -74,14 +74,15 @@ fn check_key(dialect: Dialect, key: &[u8]) -> Result<(), String> {
     if key.is_empty() || key.len() > KEY_BYTES {
         return Err(format!("a key of {} bytes: memcached's have 1 to {KEY_BYTES}", key.len()));
     }
-    // The binary protocol would accept them, but clients of other protocols could not request them.
+    // The binary protocol would accept such keys, but clients of the text protocols could not
+    // request them.
     if key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
         return Err(format!("the key \"{}\" has a blank or control character", shown()));
     }
     Ok(())
 }
 
-/// Finds answers in the bytes from a server.
+/// Finds answers in the bytes received from a server.
 ///
 /// ```
 /// use nagi_client::wire::{Answer, Decoder, Dialect, Request};
@@ -99,7 +100,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for a new connection.
+    /// Creates a decoder for a new connection.
     ///
     /// ```
     /// use nagi_client::wire::{Decoder, Dialect};
@@ -115,8 +116,9 @@ impl Decoder {
         }
     }
 
-    /// The answer to `request` at the start of `input` with its length in bytes, or `None` until it
-    /// is complete; the caller then calls again with the same bytes followed by more.
+    /// Returns the length in bytes of the answer to `request` at the start of `input`, and the
+    /// answer. Returns `None` until the answer is complete; the caller then calls again with the
+    /// same bytes followed by more.
     ///
     /// # Errors
     /// The bytes are not an answer to such a request.

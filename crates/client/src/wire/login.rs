@@ -1,11 +1,11 @@
-//! The user and password of a client. Passwords are never shown.
+//! The user and password of a client. Debug output never contains the password.
 
 use std::fmt;
 
 /// A server's login: an optional user, and a password.
 ///
-/// Redis takes it with `AUTH` or `HELLO`, memcached in its binary protocol by SASL (`PLAIN`) and in
-/// its text protocols as the first `set` of a connection.
+/// Redis receives it by `AUTH` or `HELLO`, memcached by SASL (`PLAIN`) in the binary protocol, and
+/// as the first `set` of a connection in the text protocols.
 ///
 /// ```
 /// let login = nagi_client::wire::Login { user: None, password: "secret".into() };
@@ -13,7 +13,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
-    /// The user; Redis has a default user, memcached has none.
+    /// The user. With `None`, Redis uses its default user; memcached requires a user.
     pub user: Option<String>,
     /// The password.
     pub password: String,
@@ -27,8 +27,8 @@ impl fmt::Debug for Login {
 }
 
 impl Login {
-    /// The user, which memcached requires; fails if the user or password contains one of
-    /// `forbidden`.
+    /// Returns the user, which memcached requires. Fails if the user or the password contains one
+    /// of the `forbidden` characters.
     pub(super) fn named(&self, forbidden: &[char]) -> Result<&str, String> {
         let user = self.user.as_deref().ok_or("memcached needs a user name")?;
         match user.contains(forbidden) || self.password.contains(forbidden) {

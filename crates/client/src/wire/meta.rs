@@ -1,4 +1,5 @@
-//! memcached's meta commands; statistics, flush and login, which they lack, use the text protocol.
+//! memcached's meta commands. Statistics, flush and login do not exist there and use the text
+//! protocol.
 
 use nagi_proto::MalformedReply;
 
@@ -6,14 +7,15 @@ use super::progress::{Progress, Step};
 use super::request::{Answer, Mode, Request, Value, malformed, number, quiet_answer, split_value};
 use super::text;
 
-/// memcached's answer to all requests before a login, sent once for requests that arrived together.
+/// memcached's answer to requests before a login. It is sent once for all requests that arrived
+/// together.
 const NOT_LOGGED_IN: &[u8] = b"CLIENT_ERROR unauthenticated";
 
 pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
     encode_with(request, "", out);
 }
 
-/// Encodes a request with a flag at the end of its line.
+/// Encodes a request, with `flag` at the end of its line.
 fn encode_with(request: &Request<'_>, flag: &str, out: &mut Vec<u8>) {
     let mut put = |parts: &[&[u8]]| {
         for part in parts {
@@ -64,7 +66,7 @@ fn encode_with(request: &Request<'_>, flag: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the next line of an answer, with the value that it announces.
+/// Parses the next line of an answer, and the value that it announces.
 pub(super) fn step(
     progress: &mut Progress,
     request: &Request<'_>,
@@ -115,7 +117,7 @@ pub(super) fn step(
     let is_last = line.starts_with(b"MN") || line == NOT_LOGGED_IN;
     // A series of requests ends with the answer to `mn`, even after an error.
     if matches!(request, Request::Quietly { .. }) && !is_last {
-        // Removing a missing key counts as success.
+        // The removal of a missing key counts as success.
         if answer != Answer::Missing {
             progress.refuse(answer);
         }
@@ -128,7 +130,7 @@ pub(super) fn step(
     Ok(Step::Done { bytes: end, answer })
 }
 
-/// A value and its key, by the flags of its line.
+/// Decodes a value and its key from the flags of its line.
 fn with_flags<'a>(
     flags: impl Iterator<Item = &'a [u8]>,
     bytes: &[u8],

@@ -1,5 +1,5 @@
-//! Encoding of requests and decoding of answers, in every protocol, without sockets, shared by
-//! blocking and asynchronous clients.
+//! Encodes requests and decodes answers in every protocol. Independent of sockets, so that blocking
+//! and asynchronous clients share it.
 
 mod binary;
 mod codec;

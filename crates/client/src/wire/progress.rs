@@ -1,25 +1,25 @@
-//! The progress of parsing an answer, so that no byte of an answer in many pieces is read more than
-//! a few times, and no value is copied twice.
+//! The progress of parsing an answer. It ensures that no byte of an answer that arrives in many
+//! pieces is read more than a few times, and that no value is copied twice.
 
 use nagi_proto::MalformedReply;
 
 use super::request::{Answer, Value, malformed};
 
-/// The result of parsing one element of an answer. Bytes are counted from the element's start.
+/// The result of parsing one element of an answer. Lengths count from the element's start.
 pub(super) enum Step {
     /// The element is incomplete.
     Incomplete {
-        /// The minimum number of bytes for the next attempt.
+        /// The minimum length of the element's bytes for the next attempt.
         need_bytes: usize,
     },
     /// The element has been recorded, and the answer continues after it.
     More {
-        /// Its length.
+        /// The length of the element.
         bytes: usize,
     },
     /// The element is the last of the answer.
     Done {
-        /// Its length.
+        /// The length of the element.
         bytes: usize,
         /// The answer.
         answer: Answer,
@@ -29,22 +29,23 @@ pub(super) enum Step {
 /// The parsed part of an answer.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Offset of the next element.
+    /// The offset of the next element.
     at: usize,
-    /// Input shorter than this cannot complete the next step.
+    /// The length of input below which the next step cannot be completed.
     need_bytes: usize,
-    /// The number of bytes from the element's start known not to contain its line end.
+    /// Number of bytes from the element's start that are known not to contain its line end.
     scanned: usize,
     pub(super) found: Found,
     pub(super) pairs: Vec<(String, String)>,
-    /// The first refusal, after which the rest of the answer still follows.
+    /// The first refusal. The rest of the answer still follows it.
     pub(super) refused: Option<Answer>,
     /// The number of refused writes.
     pub(super) refusals: usize,
 }
 
 impl Progress {
-    /// Parses elements until the answer is complete. Returns its length and the answer.
+    /// Parses elements until the answer is complete. Returns the length of the answer, and the
+    /// answer.
     pub(super) fn run(
         &mut self,
         input: &[u8],
@@ -73,7 +74,8 @@ impl Progress {
         }
     }
 
-    /// The length, with its end, of the line at the start of `rest`, the next element.
+    /// Returns the length, including its line end, of the line at the start of `rest`; `None` if
+    /// the line is incomplete.
     pub(super) fn line_end(&mut self, rest: &[u8]) -> Option<usize> {
         let unseen = rest.get(self.scanned..).unwrap_or_default();
         let end = unseen.iter().position(|&byte| byte == b'\n');
@@ -90,7 +92,7 @@ impl Progress {
         self.refused.get_or_insert(answer);
     }
 
-    /// The refusal, or else the values of `keys`.
+    /// Returns the refusal if there is one, otherwise the values of `keys`.
     pub(super) fn answer(&mut self, keys: &[&[u8]]) -> Answer {
         self.refused.take().unwrap_or_else(|| std::mem::take(&mut self.found).answer(keys))
     }
@@ -100,8 +102,8 @@ impl Progress {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     values: Vec<Option<Value>>,
-    /// The first position to try for the next value: servers answer in the order of the keys, and
-    /// omit missing ones.
+    /// The first index to try for the next value: servers answer in the order of the keys, and omit
+    /// missing ones.
     next: usize,
 }
 
@@ -109,7 +111,7 @@ impl Found {
     /// Records the value of a key.
     ///
     /// # Errors
-    /// The key was not requested, or not this often.
+    /// The key was not requested, or was requested fewer times than it was answered.
     pub(super) fn put(
         &mut self,
         keys: &[&[u8]],
@@ -129,7 +131,7 @@ impl Found {
         Ok(())
     }
 
-    /// A value or `None` for each key.
+    /// Returns a value or `None` for each key.
     pub(super) fn answer(mut self, keys: &[&[u8]]) -> Answer {
         self.values.resize(keys.len(), None);
         Answer::Values(self.values)

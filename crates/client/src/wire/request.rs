@@ -1,4 +1,4 @@
-//! Requests and answers, independent of the protocol, and shared parsing.
+//! Requests and answers, independent of the protocol, and parsing that protocols share.
 
 use nagi_proto::MalformedReply;
 
@@ -39,24 +39,24 @@ impl std::str::FromStr for Dialect {
     }
 }
 
-/// The condition and the kind of a store.
+/// The condition of a store, and how it changes the value.
 ///
 /// ```
 /// assert_ne!(nagi_client::wire::Mode::Add, nagi_client::wire::Mode::Cas(7));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Unconditionally.
+    /// Stores unconditionally.
     Set,
-    /// Only if the key does not exist.
+    /// Stores only if the key does not exist.
     Add,
-    /// Only if the key exists.
+    /// Stores only if the key exists.
     Replace,
     /// Appends to the value.
     Append,
     /// Prepends to the value.
     Prepend,
-    /// Only if the value still has this unique number.
+    /// Stores only if the item still has this CAS number.
     Cas(u64),
 }
 
@@ -71,12 +71,12 @@ pub enum Mode {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// The values of keys: one of [`Answer::Values`] for each.
+    /// Reads the values of keys. [`Answer::Values`] contains one entry for each.
     Get {
-        /// At least one.
+        /// The keys, at least one.
         keys: Vec<&'a [u8]>,
     },
-    /// The value of a key, which gets a new expiry.
+    /// Reads the value of a key, and sets a new expiry.
     GetAndTouch {
         /// The key.
         key: &'a [u8],
@@ -101,13 +101,13 @@ pub enum Request<'a> {
         /// The key.
         key: &'a [u8],
     },
-    /// Adds to a number, or subtracts.
+    /// Adds to a number, or subtracts from it.
     Count {
         /// The key.
         key: &'a [u8],
-        /// How much.
+        /// The amount to add or subtract.
         by: u64,
-        /// Whether to subtract.
+        /// Whether to subtract instead of adding.
         down: bool,
     },
     /// Sets a new expiry.
@@ -117,24 +117,26 @@ pub enum Request<'a> {
         /// Seconds from now, or a Unix time above 30 days; 0 means never.
         expiry: u32,
     },
-    /// Stores and removals of which memcached only answers refused ones, which saves sending and
-    /// reading answers.
+    /// Stores and removals. memcached answers only refused ones, which saves sending and reading
+    /// answers.
     Quietly {
-        /// [`Request::Store`] without [`Mode::Cas`], and [`Request::Delete`].
+        /// Requests of the variants [`Request::Store`], without [`Mode::Cas`], and
+        /// [`Request::Delete`].
         writes: Vec<Request<'a>>,
     },
     /// The server's statistics.
     Stats {
-        /// The section, such as `settings`, or `persistence` in Redis; empty for the default.
+        /// The section, such as `settings` in memcached or `persistence` in Redis; empty for the
+        /// default.
         section: &'a str,
     },
-    /// Removes every key.
+    /// Removes all keys.
     Flush,
     /// Allows the next request on a Redis Cluster node that is importing its slot (ASKING).
     Asking,
     /// Logs in.
     Login {
-        /// Its user and password.
+        /// The user and password.
         login: &'a Login,
     },
     /// Switches Redis to RESP3, and optionally logs in.
@@ -156,28 +158,28 @@ pub struct Value {
     pub bytes: Vec<u8>,
     /// The flags set by the client that stored it.
     pub flags: u32,
-    /// Its unique number, if the protocol has one.
+    /// The CAS number of the item, if the protocol has one.
     pub cas: Option<u64>,
 }
 
-/// What a server answered.
+/// The answer of a server.
 ///
 /// ```
 /// assert_ne!(nagi_client::wire::Answer::Done, nagi_client::wire::Answer::Missing);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// For each key in order, its value or `None`.
+    /// The value of each key, in the order of the request; `None` for a missing key.
     Values(Vec<Option<Value>>),
     /// The request was executed.
     Done,
     /// The key does not exist.
     Missing,
-    /// The condition does not hold.
+    /// The condition of the store is not met.
     NotStored,
-    /// The value has another unique number.
+    /// The item has another CAS number.
     Changed,
-    /// The number, after counting.
+    /// The number after adding or subtracting.
     Number(u64),
     /// Statistics by name.
     Pairs(Vec<(String, String)>),
@@ -186,7 +188,8 @@ pub enum Answer {
 }
 
 impl<'a> Request<'a> {
-    /// Whether executing it twice has the same effect as once, so that it may be repeated.
+    /// Whether executing the request twice has the same effect as executing it once, so that it may
+    /// be repeated.
     ///
     /// ```
     /// use nagi_client::wire::Request;
@@ -220,12 +223,13 @@ pub(super) const fn malformed() -> MalformedReply {
     MalformedReply { at: 0 }
 }
 
-/// A decimal number.
+/// Parses a decimal number.
 pub(super) fn number<T: std::str::FromStr>(text: &[u8]) -> Result<T, MalformedReply> {
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or_else(malformed)
 }
 
-/// The answer to quiet writes, with `first` as the first refusal.
+/// Returns the answer to `count` quiet writes, of which `refused` were refused; `first` is the
+/// first refusal.
 pub(super) fn quiet_answer(count: usize, refused: usize, first: Option<Answer>) -> Answer {
     match first {
         Some(Answer::Refused(text)) => {
@@ -236,10 +240,11 @@ pub(super) fn quiet_answer(count: usize, refused: usize, first: Option<Answer>) 
     }
 }
 
-/// A value and the bytes after it, once complete.
+/// A value and the bytes after it; `None` until the value is complete.
 type Split<'a> = Option<(&'a [u8], &'a [u8])>;
 
-/// The first `len` bytes of `input` and the bytes after their line end; `None` until complete.
+/// Splits `input` into a value of `len` bytes and the bytes after its line end; `None` until
+/// complete.
 pub(super) fn split_value(input: &[u8], len: usize) -> Result<Split<'_>, MalformedReply> {
     let Some((value, rest)) = input.split_at_checked(len) else { return Ok(None) };
     match rest {

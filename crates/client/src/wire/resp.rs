@@ -1,4 +1,5 @@
-//! The same requests for Redis. Flags and version numbers do not exist in Redis and are refused.
+//! RESP, the protocol of Redis. Redis has no flags or CAS numbers, so requests with them are
+//! refused.
 
 use nagi_proto::resp::Reply;
 use nagi_proto::{MalformedReply, split_line};
@@ -6,7 +7,7 @@ use nagi_proto::{MalformedReply, split_line};
 use super::request::{Answer, Mode, Request, Value, malformed, number};
 use crate::client::encode_command;
 
-/// Above this an expiry is a Unix time, as in memcached.
+/// An expiry above this number of seconds is a Unix time, as in memcached.
 const MONTH_SECONDS: u32 = 30 * 24 * 3600;
 
 pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), String> {
@@ -80,12 +81,12 @@ fn unit(expiry: u32) -> &'static [u8] {
     if expiry > MONTH_SECONDS { b"EXAT" } else { b"EX" }
 }
 
-/// Decodes a whole reply. Elements that were not requested are not decoded, since they may be more
-/// than memory can hold.
+/// Decodes a complete reply. Elements that were not requested are not decoded, since they might not
+/// fit into memory.
 pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, MalformedReply> {
     match (request, reply) {
         (Request::Get { keys }, [b'*', rest @ ..]) => return values(keys.len(), rest),
-        // The server's description of itself is not used.
+        // HELLO is answered by a description of the server, which is not used.
         (Request::Hello { .. }, [b'%' | b'*', ..]) => return Ok(Answer::Done),
         (Request::Stats { .. }, [b'=', ..]) | (_, [b'+' | b'-' | b':' | b'$' | b'_', ..]) => {}
         _ => return Err(malformed()),
@@ -114,7 +115,7 @@ pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, Malf
     })
 }
 
-/// The elements of an array that has one for each of `count` keys.
+/// Decodes an array that has one element for each of `count` keys.
 fn values(count: usize, array: &[u8]) -> Result<Answer, MalformedReply> {
     let (announced, mut rest) = split_line(array).ok_or_else(malformed)?;
     if number::<usize>(announced)? != count {

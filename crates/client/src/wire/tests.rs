@@ -7,7 +7,7 @@ fn value(bytes: &str, flags: u32, cas: Option<u64>) -> Option<Value> {
     Some(Value { bytes: bytes.as_bytes().to_vec(), flags, cas })
 }
 
-/// Decodes `input` byte by byte; no answer must be found before the end.
+/// Decodes `input` byte by byte; no answer may be found before the end.
 fn decode(dialect: Dialect, request: &Request<'_>, input: &[u8]) -> Answer {
     let mut decoder = Decoder::new(dialect);
     for end in 0..input.len() {
@@ -85,7 +85,7 @@ fn keys_that_would_end_a_line_are_refused() {
     assert!(Request::Delete { key: &[0xe9; 250] }.encode(Dialect::Text, &mut Vec::new()).is_ok());
 }
 
-/// A packet of the binary protocol as a server sends it.
+/// Encodes a packet of the binary protocol as a server would send it.
 fn packet(operation: u8, key: &[u8], value: &[u8]) -> Vec<u8> {
     let extras: &[u8] = if key.is_empty() { &[] } else { &[0; 4] };
     let body = (extras.len() + key.len() + value.len()) as u32;
@@ -124,8 +124,8 @@ fn a_large_answer_in_many_pieces_is_read_once() {
         assert_eq!(len, bytes.len());
         assert!(values.iter().flatten().all(|value| value.bytes == [b'x'; 20]));
         assert_eq!(values.iter().flatten().count(), KEYS);
-        // A step is one attempt at an element: one for each byte of its line, until that is
-        // complete.
+        // A step is one attempt to parse an element. A line takes one attempt for each of its
+        // bytes, until it is complete.
         assert!(steps <= 30 * KEYS, "{steps} steps for {KEYS} values in {len} pieces");
     }
 }
@@ -135,7 +135,7 @@ fn a_long_line_in_many_pieces_is_searched_once() {
     let line = [&[b'x'; 1000][..], b"\n"].concat();
     let mut progress = Progress::default();
     for end in 0..line.len() {
-        // Searched bytes are not read again, even if they have changed.
+        // Searched bytes are not read again: a change to them has no effect.
         assert_eq!(progress.line_end(&line[..end]), None);
         let changed = vec![b'\n'; end];
         assert_eq!(progress.line_end(&changed), None);
@@ -161,7 +161,7 @@ fn values_that_were_not_asked_for_are_malformed() {
     let reply = b"*1\r\n_\r\n";
     let answer = Decoder::new(Dialect::Resp).next(&Request::Delete { key: b"a" }, reply);
     assert!(answer.is_err(), "{answer:?}");
-    // Any order of the values is accepted.
+    // The server may send the values in any order.
     let reply = b"VALUE b 0 1\r\ny\r\nVALUE a 0 1\r\nx\r\nEND\r\n";
     let (_, answer) = Decoder::new(Dialect::Text).next(&request, reply).unwrap().unwrap();
     assert_eq!(answer, Answer::Values(vec![value("x", 0, None), value("y", 0, None)]));

@@ -9,7 +9,7 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
     encode_with(request, "", out);
 }
 
-/// Encodes a request with a word at the end of its line.
+/// Encodes a request, with `word` at the end of its line.
 fn encode_with(request: &Request<'_>, word: &str, out: &mut Vec<u8>) {
     let mut put = |parts: &[&[u8]]| {
         for part in parts {
@@ -58,7 +58,8 @@ fn encode_with(request: &Request<'_>, word: &str, out: &mut Vec<u8>) {
         Request::Stats { section } => put(&[b"stats ", section.as_bytes(), b"\r\n"]),
         Request::Flush => put(&[b"flush_all\r\n"]),
         Request::Login { login } => {
-            // The server ignores the key.
+            // The login is a `set` whose key the server ignores; the value contains the user and
+            // the password.
             let user = login.user.as_deref().unwrap_or_default();
             let value = format!("{user} {}", login.password);
             put(&[b"set login 0 0 ", value.len().to_string().as_bytes(), b"\r\n"]);
@@ -68,7 +69,7 @@ fn encode_with(request: &Request<'_>, word: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Parses the next line of the answer to quiet writes, the last of which is the version.
+/// Parses the next line of the answer to quiet writes. The answer ends with the line of `version`.
 pub(super) fn quiet_step(
     progress: &mut Progress,
     count: usize,
@@ -86,7 +87,7 @@ pub(super) fn quiet_step(
     Ok(Step::More { bytes })
 }
 
-/// Decodes a whole reply.
+/// Decodes a complete reply.
 pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, MalformedReply> {
     let (line, _) = split_line(reply).ok_or_else(malformed)?;
     if let Some(refused) = refusal(line) {
@@ -105,7 +106,7 @@ pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, Malf
     })
 }
 
-/// The server's refusal, if the line is one.
+/// Returns the server's refusal, if the line is one.
 pub(super) fn refusal(line: &[u8]) -> Option<Answer> {
     let is_error = line == b"ERROR"
         || line.starts_with(b"ERROR ")
@@ -141,7 +142,7 @@ fn statistics(mut reply: &[u8]) -> Result<Answer, MalformedReply> {
     while let Some((line, rest)) = split_line(reply) {
         reply = rest;
         let Some(line) = line.strip_prefix(b"STAT ") else {
-            // `stats` commands that reset or switch something are answered by one word.
+            // Commands such as `stats reset` and `stats detail on` are answered by a single word.
             let is_end = matches!(line, b"END" | b"RESET" | b"OK");
             return if is_end { Ok(Answer::Pairs(pairs)) } else { Err(malformed()) };
         };

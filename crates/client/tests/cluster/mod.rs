@@ -1,4 +1,4 @@
-//! A Redis Cluster whose slots the client gets from redirections, even while one is migrating.
+//! A Redis Cluster whose slots the client learns from redirections, even while a slot is migrating.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn node(name: &str) -> (Peer, Client) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::remove_dir_all(&folder).ok();
     fs::create_dir_all(&folder).unwrap();
-    // A node uses a second port, 10,000 above the first.
+    // A node also listens on a second port, 10,000 above the first.
     let port = (0..100).map(|_| ports::free_port()).find(|port| *port < 55_000).unwrap();
     let folder = folder.to_str().unwrap();
     let peer = Peer::start("redis-server", port, &["--cluster-enabled", "yes", "--dir", folder]);
@@ -76,7 +76,8 @@ fn redirections_update_the_slots() {
     }
     assert_eq!(cache.ring().servers().len(), 2);
 
-    // A migrating slot: keys that the first node no longer has are requested from the second.
+    // While a slot is migrating, keys that the first node no longer has are requested from the
+    // second.
     let slot = slot_of(b"key-1");
     let ((from, to), ports) = match slot < 8192 {
         true => ((&mut first, &mut second), (one.port, other.port)),

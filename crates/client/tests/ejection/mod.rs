@@ -28,7 +28,7 @@ fn ejecting(dialect: Dialect) -> Settings {
     Settings { dialect, timeout, retry_after: Duration::ZERO, on_failure, ..Settings::default() }
 }
 
-/// The program of `cargo xtask setup`, and the newest of its kind if that is here.
+/// The program installed by `cargo xtask setup`, and the newest version of it if that is installed.
 fn versions(name: &'static str, newest: &'static str) -> Vec<&'static str> {
     let program = newest.strip_prefix(NEWEST).unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.peers/sid/usr/bin").join(program);
@@ -43,7 +43,8 @@ fn memcached() -> Vec<&'static str> {
     versions("memcached", "newest memcached")
 }
 
-/// Three servers of unequal weights, so that keys move between servers that do not fail as well.
+/// A cache over three servers of unequal weights, so that an ejection also moves keys between
+/// servers that did not fail.
 fn cache(peers: &[Peer], settings: Settings) -> Cache {
     let servers = peers.iter().zip([1, 1, 2]);
     let servers = servers
@@ -53,15 +54,15 @@ fn cache(peers: &[Peer], settings: Settings) -> Cache {
     Cache::new(configuration.ring(servers), settings)
 }
 
-/// One client that writes ever newer versions of its keys and reads them.
+/// A client that writes increasing versions of its keys and reads them.
 struct Load {
     cache: Cache,
     random: fastrand::Rng,
     version: u64,
-    /// The newest confirmed version of each key: a lower one is stale.
+    /// The newest confirmed version of each key; a lower version is stale.
     certain: HashMap<u32, u64>,
     hits: u32,
-    /// The number of requests of each server that failed, other than immediately.
+    /// The number of requests of each server that failed, except those that failed immediately.
     failed: HashMap<String, u32>,
     not_sent: u32,
     /// Requests that a proxy answered with an error, if there is one.
@@ -88,7 +89,7 @@ impl Load {
         }
     }
 
-    /// One request of any kind.
+    /// Sends one random request and checks the result.
     fn step(&mut self) {
         let number = self.random.u32(..200);
         let key = format!("key-{number}");
@@ -139,7 +140,7 @@ impl Load {
         Ok(())
     }
 
-    /// Runs some requests, until `ejected` servers are ejected; prints the results.
+    /// Sends requests until `ejected` servers are ejected, and prints the results.
     fn run(&mut self, phase: &str, ejected: usize) {
         let (start, deadline) = (Instant::now(), Instant::now() + Duration::from_secs(120));
         let mut steps = 0;
@@ -161,7 +162,8 @@ impl Load {
         (self.hits, self.not_sent, self.slowest) = (0, 0, Duration::ZERO);
     }
 
-    /// The number of requests of a server that failed since the last call, other than immediately.
+    /// Returns the number of requests of a server that failed since the last call, except those
+    /// that failed immediately.
     fn failures(&mut self, peer: &Peer) -> u32 {
         let failures = self.failed.get(&format!("127.0.0.1:{}", peer.port)).copied();
         self.failed.clear();
@@ -177,8 +179,8 @@ fn statistic(peer: &Peer, name: &str) -> String {
     pairs.into_iter().find(|(key, _)| key == name).unwrap().1
 }
 
-/// Pauses and resumes a server twice: values written elsewhere the first time must not be read the
-/// second time.
+/// Pauses and resumes a server twice. Values written to other servers during the first pause must
+/// not be read during the second.
 fn pause(name: &str, dialect: Dialect) {
     let peers = [Peer::fresh(name), Peer::fresh(name), Peer::fresh(name)];
     let mut load = Load::new(cache(&peers, ejecting(dialect)));
@@ -186,7 +188,8 @@ fn pause(name: &str, dialect: Dialect) {
     for peer in [&peers[0], &peers[0], &peers[2]] {
         stop(peer);
         load.run("stopped", 1);
-        // Only the time-outs until the ejection: of a request, and of a connection.
+        // Only the time-outs before the ejection fail: of a request, and of the attempts to
+        // reconnect.
         assert_eq!(load.failures(peer), FAILURES, "{name} {dialect:?}");
         assert_eq!(load.cache.ejected()[0].port, peer.port);
         signal(peer, "-CONT");
@@ -221,7 +224,8 @@ fn restart(name: &str) {
         let mut killed = std::mem::replace(&mut peers[place], Peer::fresh(name));
         killed.kill();
         load.run("killed", 1);
-        // A write over the broken connection, and refused connections.
+        // One write fails over the broken connection; the others fail because the connection is
+        // refused.
         assert!(load.failures(&killed) <= 1 + FAILURES);
         peers[place] = Peer::start(name, port, &[]);
         load.run("restarted", 0);
@@ -229,7 +233,7 @@ fn restart(name: &str) {
     }
 }
 
-/// The client sees one server, the proxy, which ejects none of those behind it.
+/// The client knows only the proxy, which does not eject the servers behind it.
 #[test]
 fn behind_twemproxy_a_killed_server_fails_fast_and_returns_without_old_values() {
     for name in memcached() {
@@ -247,7 +251,8 @@ fn behind_twemproxy_a_killed_server_fails_fast_and_returns_without_old_values() 
             let port = peers[place].port;
             drop(std::mem::replace(&mut peers[place], Peer::fresh(name)));
             load.run("killed", 0);
-            // Keys of the other servers are served, and the proxy answers for the killed one.
+            // Keys of the other servers are served; for the killed server, the proxy answers with
+            // errors.
             assert!((200..1500).contains(&load.refused), "{name}: {} refused", load.refused);
             assert!(load.failed.is_empty(), "{name}: {:?}", load.failed);
             peers[place] = Peer::start(name, port, &[]);
@@ -326,6 +331,7 @@ fn keys_elsewhere_are_bounded() {
             }
         }
     }
-    // A key of the ejected server is recorded once, another one that moved twice.
+    // A key of the ejected server takes one record, a key that moved between two other servers
+    // takes two.
     assert!((1..=20).contains(&stored) && refused > 50, "{stored} stored, {refused} refused");
 }

@@ -1,15 +1,15 @@
-//! Third-party libraries, and the program that calls libmemcached.
+//! Third-party libraries, and the C program that calls libmemcached.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of `cargo xtask setup`.
+/// The folder in which `cargo xtask setup` installs programs and libraries.
 pub(crate) fn setup() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.setup").canonicalize().unwrap()
 }
 
-/// The program, compiled once.
+/// Returns the path of the C program, which is compiled once.
 pub(crate) fn compile() -> PathBuf {
     static ONCE: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
     ONCE.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! twemproxy in front of servers.
+//! twemproxy (`nutcracker`) in front of servers.
 
 use std::fs;
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use nagi_client::ring::Server;
 use crate::libraries::setup;
 use crate::ports::free_port;
 
-/// A running proxy, which ends with the test.
+/// A running proxy, which is stopped when dropped.
 pub(crate) struct Proxy {
     child: Child,
     pub(crate) port: u16,
@@ -26,7 +26,8 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// Starts one that spreads keys over `servers` by weighted ketama, with files called `name`.
+    /// Starts a proxy that distributes keys over `servers` by weighted ketama. Its files are called
+    /// `name`.
     pub(crate) fn start(name: &str, servers: &[Server]) -> Self {
         let lines: String = servers
             .iter()
@@ -52,7 +53,7 @@ impl Proxy {
         proxy
     }
 
-    /// A connection to it, once it listens.
+    /// Connects to the proxy, once it listens.
     pub(crate) fn connect(&self) -> TcpStream {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {

@@ -7,11 +7,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Precedes the name of a program of Debian sid, which `cargo xtask bench` brings into
+/// Prefix of the name of a program from Debian sid, which `cargo xtask bench` installs in
 /// `.peers/sid`.
 pub(crate) const NEWEST: &str = "newest ";
 
-/// A program of Debian sid, with the libraries of its tree.
+/// Returns a program of Debian sid, run with the libraries from `.peers/sid`.
 fn newest(root: &Path, name: &str) -> Command {
     let tree = root.join(".peers/sid");
     let libraries = tree.join("usr/lib/x86_64-linux-gnu");
@@ -20,7 +20,7 @@ fn newest(root: &Path, name: &str) -> Command {
     command
 }
 
-/// A server of another project, which ends with the test.
+/// A server of another project, which is stopped when dropped.
 pub(crate) struct Peer {
     pub(crate) child: Child,
     pub(crate) port: u16,

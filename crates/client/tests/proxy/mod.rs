@@ -1,4 +1,4 @@
-//! twemproxy in front of the test's servers, each of which records the requested keys.
+//! twemproxy in front of the test's own servers, each of which records the requested keys.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -13,10 +13,10 @@ use crate::nutcracker::Proxy;
 
 const KEYS: usize = 100_000;
 
-/// The server that each key was requested from.
+/// The number of the server from which each key was requested.
 type Places = Arc<Mutex<HashMap<String, usize>>>;
 
-/// Answers `get` with a miss, in a thread for each connection.
+/// Answers every `get` with a miss, and records the key. Each connection has a thread.
 fn serve(listener: TcpListener, number: usize, places: Places) {
     for stream in listener.incoming().map_while(Result::ok) {
         let places = Arc::clone(&places);
@@ -31,7 +31,7 @@ fn serve(listener: TcpListener, number: usize, places: Places) {
     }
 }
 
-/// Compares 100,000 keys over `count` servers.
+/// Compares the placement of 100,000 keys over `count` servers.
 pub(crate) fn check(count: usize) {
     let places = Places::default();
     let mut servers = Vec::new();

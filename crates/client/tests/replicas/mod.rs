@@ -1,4 +1,4 @@
-//! Copies on the next servers in the list, placed like by libmemcached.
+//! Copies on the next servers in the list, at the same places as with libmemcached.
 
 use std::fs;
 use std::io::Write;
@@ -25,7 +25,7 @@ fn cache(peers: &[Peer], settings: Settings) -> Cache {
     Cache::new("php-ketama".parse::<Configuration>().unwrap().ring(servers), settings)
 }
 
-/// The value of a key on each server.
+/// Returns the value of a key on each server.
 fn copies(peers: &[Peer], dialect: Dialect, key: &str) -> Vec<Option<String>> {
     let value = |peer| {
         let mut cache = cache(std::slice::from_ref(peer), settings_for(dialect));
@@ -51,14 +51,14 @@ fn libmemcached_and_this_client_have_the_same_copies() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    // KETAMA_WEIGHTED, as PHP sets it.
+    // KETAMA_WEIGHTED (16), which PHP sets.
     let mut calls = "set 16 1\n".to_owned();
     calls.extend(peers.iter().map(|peer| format!("add 127.0.0.1 {} 1\n", peer.port)));
     calls.push_str("replicate 2\n");
     program.stdin.take().unwrap().write_all(calls.as_bytes()).unwrap();
     assert!(program.wait().unwrap().success());
 
-    // It does not wait for the answers about copies.
+    // libmemcached does not wait for the answers of the copies' servers.
     let deadline = Instant::now() + Duration::from_secs(20);
     let all = || keys.iter().map(|key| copies(&peers, Dialect::Binary, key)).collect();
     let mut theirs: Vec<Vec<Option<String>>> = all();
@@ -139,7 +139,7 @@ fn read_from_copies(name: &str, dialect: Dialect) {
     }
     let stopped = keys.iter().find(|key| cache.ring().locate(key) == Some(1)).unwrap();
     assert_eq!(cache.get(stopped).unwrap().unwrap().bytes, *stopped);
-    // A write fails with its first server, but the copy has the value.
+    // A write whose first server is dead fails, but the copy is stored.
     assert_eq!(cache.set(stopped, &Item::new(b"new")).unwrap_err().reason, Reason::Dead);
     assert_eq!(cache.get(stopped).unwrap().unwrap().bytes, b"new");
     let before = keys.iter().find(|key| cache.ring().locate(key) == Some(0)).unwrap();
@@ -174,7 +174,7 @@ fn reads_begin_anywhere_and_find_what_one_copy_lacks() {
     };
     let hits: Vec<u32> = peers.iter().map(gets).collect();
     assert!(hits.iter().all(|hits| *hits > 5) && hits.iter().sum::<u32>() == 100, "{hits:?}");
-    // Only the first server has it: the misses of the others do not hide that.
+    // Only the first server has the value. Misses on the other servers do not hide it.
     let home = cache.ring().locate(b"k").unwrap();
     for peer in [&peers[(home + 1) % 3], &peers[(home + 2) % 3]] {
         let mut one = self::cache(std::slice::from_ref(peer), settings_for(Dialect::Text));

@@ -1,4 +1,4 @@
-//! Values that PHP's memcached 3.2 and pylibmc have stored.
+//! Values stored by PHP's memcached 3.2 and by pylibmc.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::peer::Peer;
 
 const LIMIT_BYTES: usize = 1 << 20;
 
-/// The text in the files of tests/php.
+/// The text that the files of tests/php contain.
 fn text() -> String {
     (0..60).map(|n| format!("line {} of a text that repeats itself\n", n * 7 % 10)).collect()
 }
@@ -62,7 +62,7 @@ fn damaged_values_are_refused() {
             let mut bytes = whole.clone();
             let at = random.usize(..bytes.len());
             bytes[at] ^= random.u8(1..);
-            // Readable or not, it is never longer than the limit.
+            // Whether or not damaged data can be read, the result is never longer than the limit.
             if let Ok(found) = php(&bytes, flags, LIMIT_BYTES) {
                 assert!(found.bytes.len() <= LIMIT_BYTES);
             }

@@ -1,4 +1,4 @@
-//! The settings of a server's addresses, which are changed together.
+//! The settings of a server's addresses, which are applied together.
 
 use super::current::Config;
 use super::kinds::Value;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 pub struct Addresses {
     /// `bind`: addresses, separated by blanks.
     pub bind: Arc<str>,
-    /// `port`, for Redis clients; 0 for none, and beyond all ports for one that the kernel chooses.
+    /// `port`, for Redis clients; 0 for none, and 65536 for a port that the kernel chooses.
     pub port: u64,
     /// `memcached-bind`: addresses with or without a port, instead of those of `bind`.
     pub memcached_bind: Arc<str>,
-    /// `memcached-port`, likewise.
+    /// `memcached-port`, with the same special values.
     pub memcached_port: u64,
 }
 

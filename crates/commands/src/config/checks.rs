@@ -1,5 +1,5 @@
-//! Checks of settings with special syntax: each returns the value as CONFIG GET shows it. Rules and
-//! texts are Redis'.
+//! Checks of settings with special syntax. Each returns the value as CONFIG GET shows it; the rules
+//! and error texts are those of Redis.
 
 use super::kinds::{Fault, Letters, Lines, integer};
 use super::{networks, title};
@@ -53,7 +53,7 @@ pub(super) fn title(given: &str) -> Result<String, Fault> {
     }
 }
 
-/// `cluster-announce-hostname`: the name of a host.
+/// `cluster-announce-hostname`: a host name.
 pub(super) fn host_name(given: &str) -> Result<String, Fault> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.');
     if given.len() >= 256 {

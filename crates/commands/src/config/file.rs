@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 /// Maximum depth of included files; more is treated as a cycle.
 const MAX_DEPTH: usize = 16;
 
-/// One option with its words, and where it was given.
+/// A directive of a file or the command line, with its words and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directive {
     /// The option's name, as written.
     pub name: String,
     /// Its words, of any bytes: users' passwords and comments of old files may not be UTF-8.
     pub words: Vec<Vec<u8>>,
-    /// Where it was given.
+    /// Its place.
     pub source: Source,
 }
 
-/// Where an option was given.
+/// The place of a directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// On the command line, as the equivalent line of a file.
     CommandLine(String),
-    /// In a line of a file; the standard input is called `-`.
+    /// A line of a file; `-` is the name of the standard input.
     Line {
         /// The file.
         file: PathBuf,
@@ -263,7 +263,7 @@ fn single_quoted(rest: &mut Bytes<'_>, word: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-/// A word in the syntax of a file: in double quotes if it would be ambiguous otherwise, and invalid
+/// Quotes a word for a file: in double quotes if it would be ambiguous otherwise, and with invalid
 /// UTF-8 as escapes.
 pub(super) fn quoted(word: &[u8]) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');

@@ -1,8 +1,8 @@
 //! The rows of the settings of Redis and Valkey that have no effect here.
 //!
 //! They are accepted, kept for CONFIG GET and written by CONFIG REWRITE, because existing files and
-//! clients use them; this is logged once. Settings whose absence would lose data or open access are
-//! refused instead.
+//! clients use them; the server logs once which of them were given. Settings whose absence would
+//! lose data or open access are refused instead.
 
 use super::checks::{self, SCORES};
 use super::kinds::Kind::{
@@ -16,7 +16,7 @@ const INT: i64 = i32::MAX as i64;
 
 /// A setting that CONFIG SET may change.
 const SET: bool = true;
-/// A setting that it may not change.
+/// A setting that can only be given at startup.
 const FIXED: bool = false;
 
 const NO_AOF: &str = "There is no append-only file: a crash loses the changes since the last save";
@@ -36,7 +36,7 @@ const OTHERWISE: &str = "It tunes a mechanism that nagi does not have";
 static FACILITIES: [&str; 9] =
     ["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"];
 
-/// A row: name, aliases, values, default, whether CONFIG SET changes it, why it has no effect.
+/// Creates the row of a setting that is accepted; `summary` says why it has no effect.
 const fn unused(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -48,7 +48,8 @@ const fn unused(
     Setting { name, aliases, kind, default, changeable, place: Place::Unused, summary }
 }
 
-/// The same, where only the default and some other values are harmless.
+/// Creates the row of a setting that is only accepted with its default or one of the `harmless`
+/// values.
 const fn refused(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -62,13 +63,13 @@ const fn refused(
     Setting { name, aliases, kind, default, changeable, place, summary }
 }
 
-/// A line of a file that is not harmless with any value.
+/// Creates the row of a directive of files that is always refused.
 const fn directive(name: &'static str, summary: &'static str) -> Setting {
     let (kind, place) = (Words, Place::Directive);
     Setting { name, aliases: &[], kind, default: "", changeable: false, place, summary }
 }
 
-/// In the order of their names.
+/// The rows, in the order of their names.
 #[rustfmt::skip]
 pub(super) static ROWS: &[Setting] = &[
     unused("active-defrag-cycle-max", &[], Integer(1..=99), "25", SET, OTHERWISE),

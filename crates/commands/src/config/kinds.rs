@@ -68,7 +68,7 @@ pub enum Kind {
     Integer(RangeInclusive<i64>),
     /// A number of bytes, optionally with a unit, such as `512mb`.
     Memory(RangeInclusive<u64>),
-    /// The same, or a percentage such as `5%`, which is stored as a negative number.
+    /// A number of bytes or a percentage such as `5%`, which is stored as a negative number.
     MemoryOrPercent,
     /// `yes` or `no`.
     Switch,
@@ -92,19 +92,19 @@ pub enum Kind {
     Lines(&'static Lines),
 }
 
-/// How the lines of a setting are combined.
+/// The combination of the lines of a setting.
 pub struct Lines {
-    /// The new value after further words.
+    /// Returns the new value, from the current value and the words of a further line.
     pub add: fn(&str, &str, Origin) -> Result<String, Fault>,
     /// The number of words that CONFIG REWRITE writes per line.
     pub words_a_line: usize,
 }
 
-/// How a setting of letters is parsed and shown.
+/// The syntax of a setting of letters.
 pub struct Letters {
-    /// Parses the letters to bits of a number.
+    /// Parses letters to the bits of a number.
     pub parse: fn(&str) -> Result<u64, Fault>,
-    /// Shows the bits as letters.
+    /// Formats the bits as letters.
     pub show: fn(u64) -> String,
 }
 
@@ -128,7 +128,7 @@ impl Kind {
         self.parse_onto("", value, Origin::Runtime)
     }
 
-    /// Parses a value that may add to the current one.
+    /// Parses a value. For `Kind::Lines`, it may be added to the value `present`.
     pub(crate) fn parse_onto(
         &self,
         present: &str,
@@ -265,7 +265,7 @@ pub(super) static SAVE_POINTS: Lines = Lines {
     words_a_line: 2,
 };
 
-/// `bind`: addresses; later lines replace earlier ones. At most as many as Redis allows.
+/// `bind`: addresses, of which later lines replace earlier ones. Redis has the same maximum number.
 pub(super) static BIND: Lines = Lines {
     add: |_, given, _| {
         if given.split_whitespace().count() > 16 {
@@ -295,7 +295,8 @@ pub(super) static PERCENTILES: Lines = Lines {
     words_a_line: usize::MAX,
 };
 
-/// `client-output-buffer-limit`: a class, a hard limit, a soft limit and its seconds, each.
+/// `client-output-buffer-limit`: groups of a class, a hard limit, a soft limit, and the seconds of
+/// the soft limit.
 pub(super) static OUTPUT_LIMITS: Lines = Lines {
     add: |present, given, _| {
         let words: Vec<&str> = given.split_whitespace().collect();
@@ -332,7 +333,7 @@ pub(super) static OUTPUT_LIMITS: Lines = Lines {
     words_a_line: 4,
 };
 
-/// `shutdown-on-sigterm` and its sibling: flags, which have no effect here.
+/// `shutdown-on-sigint` and `shutdown-on-sigterm`: flags, which have no effect here.
 pub(super) static SHUTDOWN_FLAGS: Lines = Lines {
     add: |_, given, _| {
         let flags = ["default", "save", "nosave", "now", "force"];

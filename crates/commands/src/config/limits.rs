@@ -11,7 +11,7 @@ use nagi_store::{HashLimits, ListLimit, SetLimits, SortedSetLimits, StreamLimits
 pub struct OutputLimit {
     /// The limit at any time.
     pub hard_bytes: u64,
-    /// The limit for longer than `soft_ms`.
+    /// The limit that a client may exceed for at most `soft_ms`.
     pub soft_bytes: u64,
     /// The time of the soft limit, in milliseconds.
     pub soft_ms: u64,

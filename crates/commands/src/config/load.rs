@@ -10,7 +10,7 @@ use std::fmt;
 /// An option that cannot be applied.
 #[derive(Debug)]
 pub struct LoadError {
-    /// Where it was given, as written there.
+    /// The place of the option, as shown in error messages.
     pub place: String,
     /// The fault.
     pub reason: String,
@@ -48,7 +48,7 @@ pub fn load(
         let fail = |reason| LoadError { place: directive.source.to_string(), reason };
         let setting = find(&directive.name).ok_or_else(|| fail(unknown(directive)))?;
         if matches!(setting.place, Place::User) {
-            // On a command line, they are often one word.
+            // On a command line, the words of a directive are often a single argument.
             let words = directive.words.iter().flat_map(|it| it.split(u8::is_ascii_whitespace));
             let words = words.filter(|word| !word.is_empty());
             let line = std::iter::once(&b"user"[..]).chain(words).map(<[u8]>::to_vec).collect();
@@ -106,7 +106,7 @@ fn unknown(directive: &Directive) -> String {
     }
 }
 
-/// The words of a directive as one value.
+/// Joins the words of a directive to one value.
 fn value(setting: &Setting, directive: &Directive) -> Result<String, Refusal> {
     let value = match directive.words.as_slice() {
         [word] => word.clone(),

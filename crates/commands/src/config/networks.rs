@@ -7,7 +7,7 @@ use std::net::IpAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
     address: IpAddr,
-    /// The number of arbitrary bits at the end.
+    /// The number of host bits, which may have any value.
     free_bits: u32,
 }
 

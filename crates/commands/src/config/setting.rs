@@ -15,13 +15,13 @@ pub struct Setting {
     pub default: &'static str,
     /// Whether CONFIG SET may change it.
     pub changeable: bool,
-    /// Where its value is stored, which also determines whether it has an effect.
+    /// The storage of its value, which also determines whether it has an effect.
     pub place: Place,
-    /// What it does, in one sentence without a full stop; without effect, the reason.
+    /// Its effect, in one sentence without a full stop; for a setting without effect, the reason.
     pub summary: &'static str,
 }
 
-/// The storage of a setting's value, and its kind of effect.
+/// The storage of a setting's value, or the treatment of a directive.
 pub enum Place {
     /// A number that the server uses.
     Number(fn(&Values) -> &Number),
@@ -34,9 +34,9 @@ pub enum Place {
     Refused(&'static [&'static str]),
     /// A line of a file that is unknown to CONFIG and prevents the start.
     Directive,
-    /// A line of a file about a user; there may be many, and they are unknown to CONFIG.
+    /// A directive about a user, unknown to CONFIG; a file may have many of them.
     User,
-    /// A line of a file that renames a command, likewise.
+    /// A directive that renames a command, unknown to CONFIG; a file may have many of them.
     Renaming,
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// A variable of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TitleVariable {
-    /// The command that the program was started by.
+    /// The command with which the program was started.
     Title,
     /// The first address and the port, or else the Unix socket.
     ListenAddress,

@@ -1,5 +1,5 @@
-//! Cluster commands, answered as by a Redis without cluster mode. Clients request the slots when
-//! they start, and take this error to mean that the server has all keys.
+//! Cluster commands, with the replies of Redis without cluster mode. Clients request the slots when
+//! they connect, and take the error as a sign that this server has all keys.
 
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
@@ -72,7 +72,7 @@ const CHANGES: Flags = ADMIN.union(Flags::NO_ASYNC_LOADING);
 /// Notes of commands whose replies differ between the nodes of a cluster.
 const VARYING: Notes = Notes::of("O(1)").tips(&["nondeterministic_output"]);
 
-/// A row of a command that is only refused.
+/// Creates the row of a command that is always refused.
 const fn command(name: &'static str, syntax: &'static str, arity: i8, flags: Flags) -> Command {
     Command {
         name,

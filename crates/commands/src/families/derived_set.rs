@@ -1,6 +1,6 @@
-//! Sorted sets computed from the values of other keys, to be returned or stored. If that is quick,
-//! they are computed at once. Otherwise the values are shared and read in slices, and a request
-//! that stores claims its keys meanwhile, so that its client sees no sources newer than the result.
+//! Sorted sets that are computed from the values of other keys, to be returned or stored. Small
+//! ones are computed at once. Otherwise, the values are shared and read in slices; a request that
+//! stores claims its keys meanwhile, so that its client sees no sources newer than the result.
 
 use crate::families::elements::{ELEMENTS_PER_HOLD, begin_members, write_member};
 use crate::runtime::context::Job;
@@ -20,18 +20,17 @@ pub(crate) trait Derivation: Sized + Send + 'static {
     /// Continues until `is_over` reports the end of the slice; returns whether the set is complete.
     fn go_on(&mut self, is_over: impl Fn() -> bool) -> bool;
 
-    /// The form in which the request wants the set.
+    /// The form in which the set is returned.
     fn shown(&self) -> Shown;
 
     /// The set, once it is complete.
     fn take(&mut self) -> NewSortedSet;
 }
 
-/// Begins to derive the set of a request from the values of its sources; refuses an invalid
-/// request.
+/// Begins the computation from the values of the sources. Returns an error for an invalid request.
 pub(crate) type Begin<D> = fn(&Context<'_>, Vec<Option<SharedValue>>) -> Result<D, Error>;
 
-/// A command that derives a set.
+/// A command that computes a set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan<D> {
     /// All of its keys.
@@ -43,7 +42,7 @@ pub(crate) struct Plan<D> {
     pub(crate) begin: Begin<D>,
 }
 
-/// The form in which a derived set is returned.
+/// The form in which a set is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     Members,
@@ -52,8 +51,8 @@ pub(crate) enum Shown {
     Count,
 }
 
-/// Stores the derived set under the key at a position, publishes `event`, and replies with the
-/// number of members.
+/// Computes a set and stores it under the key at position `to`, publishes `event`, and replies with
+/// the number of members.
 pub(crate) fn store<D: Derivation>(
     cx: &mut Context<'_>,
     plan: Plan<D>,
@@ -93,7 +92,7 @@ pub(crate) fn store<D: Derivation>(
     })
 }
 
-/// Replies with a set that is derived from the sources as of one moment.
+/// Computes a set from the sources as of one moment, and replies with it.
 pub(crate) fn show<D: Derivation>(cx: &mut Context<'_>, plan: Plan<D>) -> Result<(), Error> {
     if !multi_key::is_long(plan.sources, cx.args) {
         let keys: Vec<Key<'_>> = plan.sources.of(cx.args).map(|key| cx.key(key)).collect();
@@ -110,7 +109,7 @@ pub(crate) fn show<D: Derivation>(cx: &mut Context<'_>, plan: Plan<D>) -> Result
     })
 }
 
-/// Derives the set, and then replies, slice by slice.
+/// A job that computes a set and then replies with it, slice by slice.
 fn shown<D: Derivation>(derivation: D) -> Job {
     let mut stage = Stage::Deriving(derivation);
     Box::new(move |cx| {
@@ -149,7 +148,7 @@ impl<D: Derivation> Stage<D> {
 struct SetReply {
     set: NewSortedSet,
     shown: Shown,
-    /// The number of members written, once it has begun.
+    /// The number of members written; `None` before the reply has begun.
     rank: Option<u64>,
 }
 

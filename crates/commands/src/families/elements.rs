@@ -1,8 +1,8 @@
-//! Replies with elements of collections: all of them, random ones, or those of a step of a scan by
-//! cursor.
+//! Replies with elements of collections: all elements, random elements, or those of one step of a
+//! scan by cursor.
 //!
 //! A small collection is written while its latch is held. A larger one is shared: the shared value
-//! is immutable, and is written in slices as its client reads.
+//! is immutable, and is written in slices, as its client reads.
 
 use crate::families::keys::keyspace::cursor;
 use crate::glob::Pattern;
@@ -34,7 +34,7 @@ pub(crate) fn write_score(reply: &mut Writer<'_>, number: f64) {
     reply.decimal(&score(number));
 }
 
-/// Writes a member of a sorted set; with its score as a pair of [`Writer::pairs`].
+/// Writes a member of a sorted set. With its score, it is an element of [`Writer::pairs`].
 pub(crate) fn write_member(reply: &mut Writer<'_>, member: &Member<'_>, with_score: bool) {
     if with_score {
         reply.pair();
@@ -50,8 +50,8 @@ pub(crate) fn begin_members(reply: &mut Writer<'_>, members: u64, with_scores: b
     if with_scores { reply.pairs(members as usize) } else { reply.array(members as usize) }
 }
 
-/// Calls `write` for a part of the reply again and again, slice by slice and as its client reads,
-/// until it returns that this was the last.
+/// Calls `write` for one part of the reply after the other, slice by slice and as the client reads,
+/// until `write` returns that the part was the last.
 pub(crate) fn in_strides(
     cx: &mut Context<'_>,
     write: impl FnMut(&mut Writer<'_>) -> bool + Send + 'static,
@@ -59,7 +59,7 @@ pub(crate) fn in_strides(
     cx.start(strides(write))
 }
 
-/// The same as a job.
+/// A job that calls `write` as `in_strides` does.
 pub(crate) fn strides(mut write: impl FnMut(&mut Writer<'_>) -> bool + Send + 'static) -> Job {
     Box::new(move |cx| {
         let slice = Slice::begin();
@@ -74,7 +74,7 @@ pub(crate) fn strides(mut write: impl FnMut(&mut Writer<'_>) -> bool + Send + 's
     })
 }
 
-/// The number of random elements that a request asks for; a negative count allows repetitions.
+/// Parses the number of random elements to return; a negative count allows repetitions.
 pub(crate) fn drawn_count(argument: &[u8]) -> Result<i64, Error> {
     let count = integer(argument)?;
     if count == i64::MIN {
@@ -86,13 +86,12 @@ pub(crate) fn drawn_count(argument: &[u8]) -> Result<i64, Error> {
     Ok(count)
 }
 
-/// Ranks drawn at random: as many as requested where repetitions are allowed, and distinct ones
-/// otherwise.
+/// Ranks drawn at random: distinct ones, unless repetitions are allowed.
 #[derive(Clone, Debug)]
 pub(crate) struct Drawn {
     /// Number of elements to draw from.
     len: u64,
-    /// The number left to draw.
+    /// The number of ranks still to draw.
     left: u64,
     random: Rng,
     method: Method,
@@ -100,12 +99,12 @@ pub(crate) struct Drawn {
 
 #[derive(Clone, Debug)]
 enum Method {
-    /// With repetitions.
+    /// Repetitions are allowed.
     Again,
-    /// In order, each with the probability that leads to the requested number (Knuth, "The Art of
-    /// Computer Programming", volume 2, algorithm 3.4.2 S): for most of them, or all.
+    /// All or most ranks: in ascending order, each with the probability that leads to the requested
+    /// number (Knuth, "The Art of Computer Programming", volume 2, algorithm 3.4.2 S).
     InOrder { next: u64 },
-    /// Distinct ones: for few of many.
+    /// Few of many ranks: those drawn so far, which are not drawn again.
     Distinct(HashSet<u64>),
 }
 
@@ -121,12 +120,12 @@ impl Drawn {
         Drawn { len, left, random: Rng::with_seed(seed), method }
     }
 
-    /// The number left to draw.
+    /// The number of ranks still to draw.
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
 
-    /// A number below `bound`.
+    /// A random number below `bound`.
     fn below(&mut self, bound: u64) -> u64 {
         self.random.u64(..bound.max(1))
     }
@@ -174,13 +173,13 @@ pub(crate) struct ScanOptions {
 }
 
 impl ScanOptions {
-    /// The cursor of a request for a key's elements.
+    /// Parses the cursor of a scan of a key's elements.
     pub(crate) fn cursor(args: Args<'_>) -> Result<u64, Error> {
         cursor(args.at(2)).ok_or(Error::fixed("ERR invalid cursor"))
     }
 
-    /// Reads the options after the cursor; `names_only` is the word that omits values or scores, if
-    /// the command has one.
+    /// Parses the options after the cursor. `names_only` is the option that omits values or scores,
+    /// if the command has one.
     pub(crate) fn parse(
         args: Args<'_>,
         cursor: u64,
@@ -204,7 +203,7 @@ impl ScanOptions {
     }
 }
 
-/// Replies that a scan is complete and without elements.
+/// Replies that the scan is complete, without elements.
 pub(crate) fn end_of_scan(reply: &mut Writer<'_>) {
     reply.array(2);
     reply.bulk(b"0");
@@ -244,9 +243,10 @@ impl<'a> Scanned<'a> {
     }
 }
 
-/// Replies with a step of a scan. `step` passes about the requested number of elements on from a
-/// cursor, and returns the next one; `None` if the step is unfinished and `step` must be called
-/// again with the same cursor. It is run twice, first to count the matches.
+/// Replies with one step of a scan. `step` gets a cursor and about the number of elements to scan,
+/// passes them on, and returns the next cursor. If it returns `None`, its work is unfinished, and
+/// it is called again with the same cursor. The elements are scanned twice, first to count the
+/// matches.
 pub(crate) fn scan(
     cx: &mut Context<'_>,
     options: ScanOptions,

@@ -1,10 +1,10 @@
-//! The arguments of requests that pop from the first of several keys with elements (LMPOP, ZMPOP).
+//! Options of requests that pop elements from the first non-empty of several keys (LMPOP, ZMPOP).
 
 use crate::Error;
 use crate::runtime::arguments::{RemainingArguments, integer, is};
 use nagi_proto::Args;
 
-/// The keys, the side and the count of such a request.
+/// The keys, the side and the count in such a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PopOptions<S> {
     /// The position after the last key among the arguments.
@@ -15,8 +15,8 @@ pub(crate) struct PopOptions<S> {
 }
 
 impl<S> PopOptions<S> {
-    /// Reads `numkeys key [key ...] side [COUNT count]`, whose `numkeys` is at `at`; `side` reads
-    /// the side.
+    /// Parses `numkeys key [key ...] side [COUNT count]`, with `numkeys` at the position `at`;
+    /// `side` parses the side.
     ///
     /// # Errors
     /// A number is invalid or not above zero, the side is unknown, or there are further arguments.

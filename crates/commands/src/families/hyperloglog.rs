@@ -15,7 +15,7 @@ use nagi_store::{CHUNK_BYTES, Event, Rope};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&PFADD, &PFCOUNT, &PFDEBUG, &PFMERGE, &PFSELFTEST];
 
-/// Maximum elements that are added at once; more take several slices.
+/// Maximum elements that are added while a latch is held; more are added in slices.
 const BATCH: usize = 16;
 /// Maximum bytes of all sketches that are merged while their latches are held.
 const QUICK_BYTES: usize = 512;
@@ -46,7 +46,7 @@ pub(crate) static PFADD: Command = Command {
     run: pfadd,
 };
 
-/// A sketch that is being changed.
+/// A sketch that is being changed, with the state of its key.
 struct Draft {
     sketch: Sketch,
     /// Whether the key existed.
@@ -57,7 +57,8 @@ struct Draft {
 }
 
 impl Draft {
-    /// A copy of the string to change; an empty sketch if there is none.
+    /// Parses the string under the key into a sketch; the sketch is empty if the key does not
+    /// exist.
     fn new(string: Option<&Rope>) -> Result<Self, Refusal> {
         let sketch = string.map_or_else(|| Ok(Sketch::default()), sketch_of)?;
         let is_there = string.is_some();
@@ -73,7 +74,7 @@ impl Draft {
     }
 }
 
-/// Reads a string as a sketch. A string of more than one chunk is not a sketch.
+/// Parses a string as a sketch. A string of several chunks is not a sketch.
 fn sketch_of(rope: &Rope) -> Result<Sketch, Refusal> {
     let sketch = Sketch::new(rope.chunk(0).map_or(&[], |chunk| chunk))?;
     if rope.len() == sketch.bytes().len() { Ok(sketch) } else { Err(Refusal::Corrupted) }

@@ -1,4 +1,5 @@
-//! Replies of commands to values of the wrong type, and of commands for values of any type.
+//! Tests of replies to values of the wrong type, for commands of one type and for commands of all
+//! types.
 
 use crate::families::server::debug::tests::allowed;
 use crate::testing::{Bench, show};
@@ -177,7 +178,7 @@ fn commands_on_any_value_work_on_a_list() {
     bench.expect("TYPE l", "+list|");
     bench.expect("SCAN 0 TYPE list", "*2|$1|0|*1|$1|l|");
     bench.expect("OBJECT ENCODING l", "$8|listpack|");
-    // The reply of redis-server 7.0 for a list of these elements.
+    // The reply of redis-server 7.0 for a list with these elements.
     let digest = "*1|+a2975a3d59862adf2d304e2e7a9698e2987bfdff|";
     bench.expect("DEBUG DIGEST-VALUE l", digest);
     bench.expect("COPY l copy", ":1|");
@@ -343,7 +344,7 @@ fn commands_on_any_value_work_on_a_hash() {
     bench.expect("SCAN 0 TYPE hash", "*2|$1|0|*1|$1|h|");
     bench.expect("SCAN 0 TYPE string", "*2|$1|0|*1|$1|s|");
     bench.expect("MEMORY USAGE h", ":52|");
-    // The reply of redis-server 7.0 for a hash of these fields.
+    // The reply of redis-server 7.0 for a hash with these fields.
     bench.expect("DEBUG DIGEST-VALUE h", "*1|+fd9327e1921f3ae381e8f5690cf6278e2539946f|");
     let dump = show(&bench.resp(b"DUMP h\r\n"));
     assert!(dump.contains("field\u{5}value\u{1}n"), "{dump:?}");

@@ -1,4 +1,4 @@
-//! Numbers and times in the syntax of memcached, which is that of C, with an optional sign.
+//! Numbers and times in the syntax of memcached, which is the syntax of C with an optional sign.
 
 use super::Context;
 use nagi_store::types::string::Expiry;
@@ -12,7 +12,7 @@ pub(super) enum When {
     At(u64),
 }
 
-/// Whether versions have numbers that clients can read.
+/// Whether replies have the actual numbers of versions; otherwise, 0.
 pub(super) fn gives_versions(cx: &Context<'_>) -> bool {
     cx.server.config().memcached_cas.is_on()
 }
@@ -22,12 +22,12 @@ pub(super) fn number(word: &[u8]) -> Option<u64> {
     nagi_store::parse_u64(word.strip_prefix(b"+").unwrap_or(word))
 }
 
-/// Reads flags, of which memcached keeps the low 32 bits.
+/// Reads client flags, of which memcached keeps the low 32 bits.
 pub(super) fn flags(word: &[u8]) -> Option<u32> {
     number(word).map(|number| number as u32)
 }
 
-/// Reads seconds in the format of all except storage commands: a signed 32-bit number.
+/// Reads seconds in the format of all verbs except storage commands: a signed 32-bit number.
 fn seconds(word: &[u8]) -> Option<i32> {
     let (digits, sign) = word.strip_prefix(b"-").map_or((word, 1), |digits| (digits, -1));
     let number = i64::try_from(nagi_store::parse_u64(digits)?).ok()?;
@@ -39,8 +39,8 @@ pub(super) fn when(word: &[u8], now_ms: u64) -> Option<When> {
     seconds(word).map(|seconds| timestamp(seconds.into(), now_ms))
 }
 
-/// Reads the seconds of a storage command: 64 bits, of which memcached keeps the low 32. A time
-/// after January 2038 therefore means the past, and 2^32 means never.
+/// Reads the seconds of a storage command: 64 bits, of which memcached keeps the low 32. Therefore,
+/// a time after January 2038 is in the past, and 2^32 means never.
 fn stored_seconds(word: &[u8]) -> Option<i32> {
     let seconds = match word.strip_prefix(b"-") {
         Some(digits) => 0_i64.checked_sub_unsigned(nagi_store::parse_u64(digits)?),
@@ -49,8 +49,8 @@ fn stored_seconds(word: &[u8]) -> Option<i32> {
     seconds.map(|seconds| seconds as i32)
 }
 
-/// Converts seconds to a time; below 0 means the past, and beyond the latest time of Redis'
-/// commands means that time.
+/// Converts seconds to a time. A negative number means the past; a time beyond the latest one of
+/// Redis' commands means that latest time.
 pub(super) fn timestamp(seconds: i64, now_ms: u64) -> When {
     const THIRTY_DAYS_S: u64 = 60 * 60 * 24 * 30;
     const LATEST_MS: u64 = i64::MAX as u64;

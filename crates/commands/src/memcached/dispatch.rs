@@ -70,10 +70,10 @@ impl CommandSet for Memcached {
     }
 }
 
-/// Finds the row that a request is for, and checks its words and keys.
+/// Finds the row of a request's verb, and checks the number of words and the keys.
 ///
 /// # Errors
-/// The reply to a request without a known verb, with too few words or with too long a key.
+/// The reply to a request with an unknown verb, too few words, or a key that is too long.
 #[inline]
 pub fn resolve(args: Args<'_>) -> Result<&'static Verb, Error> {
     let name = args.get(0).ok_or(Error::UNKNOWN)?;
@@ -96,8 +96,8 @@ fn unknown(name: &[u8], args: Args<'_>) -> Error {
     if from_a_browser { Error::FROM_A_BROWSER } else { Error::UNKNOWN }
 }
 
-/// Whether a verb must wait before it runs, since one of its keys is claimed; the client's waker is
-/// called when it can be tried again.
+/// Whether a request must wait before it runs, since one of its keys is claimed; the client's waker
+/// is called when it can be tried again.
 #[inline]
 fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
     if !cx.db.looks_for_claims() {
@@ -110,9 +110,9 @@ fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
     dispatch::meets_claim(&verb.keys, cx.db, cx.client, args)
 }
 
-/// Runs the command that [`resolve`] found and writes the reply. If `cx.suspension` is set
-/// afterwards, the request is not complete: the caller continues it, by [`go_on`](crate::go_on),
-/// before the client's next request.
+/// Runs the verb that [`resolve`] found and writes the reply. If `cx.suspension` is set afterwards,
+/// the request is not complete: the caller continues it, by [`go_on`](crate::go_on), before the
+/// client's next request.
 #[inline]
 pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     if must_log_in(cx) {
@@ -142,7 +142,7 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     run_now(verb, cx, args);
 }
 
-/// Whether the client's user has the right to run a request.
+/// Whether the client's user has the permission to run a request.
 #[cold]
 fn has_right(verb: &'static Verb, cx: &mut Context<'_>, args: Args<'_>) -> bool {
     note_verb(verb, cx);
@@ -198,8 +198,8 @@ fn note_verb(verb: &'static Verb, cx: &Context<'_>) {
     cx.client.info.last_command.store(number, Ordering::Relaxed);
 }
 
-/// Accepts the login of a client: a `set` of any key, whose data block is a user and a password
-/// (memcached's doc/protocol.txt, "Authentication"). Its other words are not read.
+/// Logs a client in: by a `set` of any key, whose data block has a user and a password (memcached's
+/// doc/protocol.txt, "Authentication"). Its other words are ignored.
 #[cold]
 fn log_in(cx: &mut Context<'_>, args: Args<'_>) {
     if matches!(resolve(args), Err(Error::FROM_A_BROWSER)) {
@@ -238,7 +238,7 @@ pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
     }
 }
 
-/// Answers with an error.
+/// Replies with an error.
 #[cold]
 pub fn refuse(cx: &mut Context<'_>, error: Error) {
     if error == Error::FROM_A_BROWSER {

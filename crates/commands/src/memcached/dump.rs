@@ -14,10 +14,11 @@ use std::io::Write;
 
 /// Entries between two readings of the clock.
 const STRIDE: usize = 64;
-/// Reply bytes of one slice.
+/// Maximum reply bytes of one slice.
 const SLICE_REPLY_BYTES: usize = 256 << 10;
 
-/// Writes one entry, given the current time and its idle time, both in milliseconds.
+/// Writes the line of an entry, given the current time and the entry's idle time, both in
+/// milliseconds.
 type Line = fn(&mut Vec<u8>, &EntryView<'_>, u64, u64);
 
 /// The format of a dump.
@@ -25,9 +26,9 @@ struct Dump {
     line: Line,
     /// Its last line.
     end: &'static str,
-    /// The answer if keys must not be listed.
+    /// The reply if `memcached-dump` forbids listing keys.
     refusal: &'static str,
-    /// Whether a version without a number gets one.
+    /// Whether an entry without the number of a version gets one.
     numbers: bool,
 }
 
@@ -80,13 +81,13 @@ fn accept(cx: &mut Context<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The class of all entries: memory is not permanently divided among sizes here.
+/// The class of all entries: memory is not permanently divided among size classes here.
 const CLASS: u32 = 1;
-/// Number of classes in memcached.
+/// The number of classes in memcached.
 const CLASSES: u32 = 64;
 
-/// Whether a list of classes includes that of the entries. Of a number, memcached reads the low 32
-/// bits.
+/// Whether a list of classes includes the class of the entries. memcached only reads the low 32
+/// bits of a number.
 fn includes_entries(classes: &[u8]) -> Result<bool, Error> {
     if matches!(classes, b"all" | b"hash") {
         return Ok(true);
@@ -102,7 +103,8 @@ fn includes_entries(classes: &[u8]) -> Result<bool, Error> {
     if is_empty { Err(Error("NOTSTARTED no items to crawl")) } else { Ok(includes) }
 }
 
-/// `stats cachedump`: a line for each entry, or for the requested number. All are of class 1.
+/// `stats cachedump`: a line for each entry of class 1, up to the requested number. All entries are
+/// of this class.
 pub(super) fn cachedump<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if !cx.server.config().memcached_dump.is_on() {
         return Err(Error("CLIENT_ERROR stats cachedump not allowed"));
@@ -132,8 +134,8 @@ pub(super) fn cachedump<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), 
     show_entries(cx, each, false, "END")
 }
 
-/// Writes an entry if its key is valid in the text protocol, which cannot encode other keys here;
-/// returns whether it is.
+/// Writes an entry if its key is valid in the text protocol, since other keys cannot be encoded.
+/// Returns whether the key is valid.
 fn item(out: &mut Vec<u8>, entry: &EntryView<'_>) -> bool {
     let key = entry.key();
     let is_plain = |byte: &u8| *byte > b' ' && *byte != 0x7f;
@@ -149,8 +151,8 @@ fn item(out: &mut Vec<u8>, entry: &EntryView<'_>) -> bool {
     true
 }
 
-/// Answers with a line for every entry of some classes. With `noreply`, it does nothing, as if that
-/// word were one too many.
+/// Replies with a line for every entry of these classes. With `noreply`, an additional word, it
+/// does nothing.
 fn dump(cx: &mut Context<'_>, classes: &[u8], dump: &'static Dump) -> Result<(), Error> {
     if cx.reply.is_quiet() {
         return Err(Error::UNKNOWN);
@@ -172,12 +174,12 @@ fn dump(cx: &mut Context<'_>, classes: &[u8], dump: &'static Dump) -> Result<(),
     show_entries(cx, each, numbers, dump.end)
 }
 
-/// Passes every entry to `each` with the time and its idle time in milliseconds, until `each` stops
-/// it. Skips keys of more than 2 KiB, which only Redis clients can set, since memcached's keys have
-/// at most 250 bytes. Then writes the line `end`.
+/// Passes every entry to `each`, with the current time and the entry's idle time in milliseconds,
+/// until `each` returns `false`. Skips keys of more than 2 KiB, which only Redis clients can set,
+/// since memcached's keys have at most 250 bytes. Then writes the line `end`.
 ///
-/// If `numbers` is set, a version without a number gets one, unless memory is full: listing entries
-/// must not evict them.
+/// If `numbers` is set, an entry without the number of a version gets one, unless memory is full:
+/// listing entries must not evict them.
 fn show_entries(
     cx: &mut Context<'_>,
     mut each: impl FnMut(&mut Vec<u8>, &EntryView<'_>, u64, u64) -> bool + Send + 'static,
@@ -235,7 +237,7 @@ fn metadata(out: &mut Vec<u8>, entry: &EntryView<'_>, now_ms: u64, idle_ms: u64)
     );
 }
 
-/// A `mg` for the entry.
+/// Writes a `mg` request for the entry.
 fn key(out: &mut Vec<u8>, entry: &EntryView<'_>, _: u64, _: u64) {
     let key = entry.key();
     out.extend_from_slice(b"mg ");

@@ -1,4 +1,4 @@
-//! The cases of `docs/keyspace.md`, a test for each.
+//! The cases of `docs/keyspace.md`, with a test for each.
 
 use super::verb::KEY_BYTES;
 use crate::testing::{Bench, converse};
@@ -158,8 +158,8 @@ fn emptying() {
     );
 }
 
-/// Stores `5` under `k`, with flags, expiry and a version known to a client, then runs a request of
-/// a Redis or memcached client.
+/// A server on which `k` was set to `5`, with flags, an expiry and a version known to a client,
+/// before this request of a Redis or memcached client.
 fn after(change: &str) -> Bench {
     let mut bench = Bench::new();
     bench.expect_memcached("set k 7 100 1|5", "STORED|");

@@ -1,4 +1,4 @@
-//! memcached's verbs, over the same store as the commands of Redis; they see database 0.
+//! memcached's verbs. They use database 0 of the store that the commands of Redis use.
 
 mod arguments;
 pub mod binary;

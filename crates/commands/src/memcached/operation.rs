@@ -1,5 +1,5 @@
-//! Operations that verbs of every protocol share once their arguments are read: the one call of the
-//! store, and its statistics.
+//! Operations that verbs of all protocols share once their arguments are read: a single call of the
+//! store, and statistics.
 
 use super::watch::{self, Offer};
 use super::{Context, Error, statistics};
@@ -10,7 +10,7 @@ use nagi_store::Key;
 use nagi_store::types::counter::Arithmetic;
 use nagi_store::types::versioned::{Count, Counted, Removal, Write, Written};
 
-/// Values from this length on are large: room is made for them before they are stored.
+/// From this length on, room is made for a value before it is stored.
 const LARGE_BYTES: usize = 32 << 10;
 
 /// Makes room for a value of this length that is about to be stored under `key`.
@@ -29,7 +29,7 @@ pub(super) fn make_room(cx: &Context<'_>, key: Key<'_>, len: usize) -> Result<()
     Ok(())
 }
 
-/// Stores a value, or adds to one.
+/// Stores a value, or appends or prepends to one.
 pub(super) fn store(
     cx: &mut Context<'_>,
     key: Key<'_>,
@@ -89,7 +89,7 @@ pub(super) fn count(cx: &mut Context<'_>, key: Key<'_>, count: &Count) -> Result
     Ok(counted)
 }
 
-/// Removes a key, or declares its value stale.
+/// Deletes a key, or marks its value as stale.
 pub(super) fn remove(cx: &mut Context<'_>, key: Key<'_>, removal: &Removal) -> Written {
     watch::looks_up(cx, key);
     let written = cx.db.remove_versioned(key, removal);

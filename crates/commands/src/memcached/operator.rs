@@ -1,5 +1,5 @@
-//! Verbs for operators of the server. Those for settings that do not exist here are parsed as in
-//! memcached, and have no effect.
+//! Verbs for administrators. Those for settings that do not exist here are parsed as in memcached,
+//! and have no effect.
 
 use super::arguments::number;
 use super::{Context, Error, Verb};

@@ -1,8 +1,8 @@
-//! Statistics of verbs.
+//! Counting the outcomes of verbs.
 
 use crate::Tally;
 
-/// Counts a lookup of a key, also as a touch if its expiry was to change.
+/// Counts a lookup of a key. With `touched`, also counts it as an attempt to change the expiry.
 pub(super) fn count_get(tally: &Tally, found: bool, touched: bool) {
     let verbs = &tally.verbs;
     verbs.get_keys.add(1);
@@ -16,14 +16,14 @@ pub(super) fn count_get(tally: &Tally, found: bool, touched: bool) {
     }
 }
 
-/// Counts a key whose expiry was to change.
+/// Counts an attempt to change a key's expiry.
 pub(super) fn count_touch(tally: &Tally, found: bool) {
     let verbs = &tally.verbs;
     verbs.touches.add(1);
     if found { verbs.touch_hits.add(1) } else { verbs.touch_misses.add(1) }
 }
 
-/// Counts a key that was to be removed.
+/// Counts an attempt to remove a key.
 pub(super) fn count_removal(tally: &Tally, found: bool) {
     if found { tally.verbs.delete_hits.add(1) } else { tally.verbs.delete_misses.add(1) }
 }

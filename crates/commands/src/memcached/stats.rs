@@ -1,6 +1,6 @@
 //! The fields of `stats`, by the names of memcached 1.6.45. Exporters read nearly all of them, so
-//! that none is omitted; a field without a counterpart here has the value of a memcached that has
-//! not used the feature.
+//! none is omitted: a field without a counterpart here has the value of a memcached in which the
+//! feature has not been used.
 
 use super::{Context, VERSION};
 use crate::config::{Config, MemcachedProtocol};
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 /// A name and its value.
 pub(super) type Field = (String, String);
 
-/// The fields of a group, the general ones without a name; `None` for an unknown group.
+/// The fields of a group; the general fields if no group is given, and `None` for an unknown group.
 pub(super) fn fields(cx: &Context<'_>, group: Option<&[u8]>) -> Option<Vec<Field>> {
     Some(match group {
         None => general(cx),
@@ -32,7 +32,7 @@ fn field(name: impl ToString, value: impl ToString) -> Field {
     (name.to_string(), value.to_string())
 }
 
-/// Fields with constant values: the feature does not exist here.
+/// Fields with constant values, of features that do not exist here.
 const CONSTANT: &[(&str, &str)] = &[
     ("response_obj_oom", "0"),
     ("response_obj_count", "0"),
@@ -78,12 +78,13 @@ const CONSTANT: &[(&str, &str)] = &[
     ("lru_bumps_dropped", "0"),
 ];
 
-/// Memory of a number of items, which may be zero.
+/// The memory of all items, in bytes; 0 if database 0 is empty.
 fn item_bytes(cx: &Context<'_>) -> u64 {
     if cx.db.size() == 0 { 0 } else { cx.db.store().data_bytes() }
 }
 
-/// Connections, bytes and expired items are those of all protocols, items those of database 0.
+/// The general fields. Connections, bytes and expired items are those of all protocols; items are
+/// those of database 0.
 fn general(cx: &Context<'_>) -> Vec<Field> {
     let totals = cx.server.statistics().totals();
     let store = cx.db.store().totals();
@@ -135,7 +136,7 @@ fn general(cx: &Context<'_>) -> Vec<Field> {
     fields
 }
 
-/// Settings that have one value here.
+/// Settings with a constant value here.
 const FIXED: &[(&str, &str)] = &[
     ("udpport", "0"),
     ("num_threads_per_udp", "0"),
@@ -212,7 +213,7 @@ fn settings(cx: &Context<'_>) -> Vec<Field> {
     fields
 }
 
-/// The addresses that memcached clients connect to, if they are not all.
+/// The addresses on which memcached clients can connect; empty for all addresses.
 fn addresses(config: &Config) -> String {
     let own = config.memcached_bind.get();
     let bound = if own.is_empty() { config.bind.get() } else { own };
@@ -224,13 +225,15 @@ fn addresses(config: &Config) -> String {
     addresses.join(",")
 }
 
-/// The file to which data is saved at the end and from which it is loaded at the start, like `-e`.
+/// The file to which data is saved at shutdown and from which it is loaded at startup, as with
+/// `-e`.
 fn memory_file(config: &Config) -> Option<String> {
     let path = std::path::absolute(&*config.dir.get()).ok()?.join(&*config.dbfilename.get());
     (!config.save.get().is_empty()).then(|| path.display().to_string())
 }
 
-/// One class contains everything: memory is not permanently divided among sizes here.
+/// Fields of the single class, which contains all items: memory is not permanently divided among
+/// size classes here.
 fn items(cx: &Context<'_>) -> Vec<Field> {
     let store = cx.db.store().totals();
     let items = cx.db.size();
@@ -270,8 +273,8 @@ fn items(cx: &Context<'_>) -> Vec<Field> {
     known.iter().map(|(name, value)| field(format_args!("items:1:{name}"), value)).collect()
 }
 
-/// The idle time in seconds of the least recently used item, of all items or of a sample: there is
-/// no list of items in that order.
+/// The longest idle time of an item, in seconds. It is exact only for few items, and otherwise that
+/// of a sample: there is no list of items in the order of their use.
 fn age_s(cx: &Context<'_>) -> u64 {
     const SAMPLE: usize = 1000;
     let mut idle_ms = 0;
@@ -285,8 +288,8 @@ fn counted(cx: &Context<'_>, name: &str) -> u64 {
     verbs.fields().find(|(known, _)| *known == name).map_or(0, |(_, value)| value)
 }
 
-/// Memory in pages of the store's size, and in chunks of the step between two sizes of entries, of
-/// which an item takes as many as it needs.
+/// Pages have the size of the store's pages. Chunks have the size of the step between two sizes of
+/// entries; an item takes as many chunks as it needs.
 fn slabs(cx: &Context<'_>) -> Vec<Field> {
     const PAGE_BYTES: u64 = 4096;
     const CHUNK_BYTES: u64 = 8;
@@ -325,7 +328,7 @@ fn slabs(cx: &Context<'_>) -> Vec<Field> {
     fields
 }
 
-/// Clients of every protocol, by the numbers of their descriptors.
+/// Clients of all protocols, by the numbers of their descriptors.
 fn connections(cx: &Context<'_>) -> Vec<Field> {
     let now_ms = cx.db.now_ms();
     let clients = cx.server.clients();
@@ -346,7 +349,7 @@ fn connections(cx: &Context<'_>) -> Vec<Field> {
     each.collect()
 }
 
-/// An address as memcached writes it; Redis gives a path port 0.
+/// An address as memcached writes it. In Redis' format, the path of a Unix socket has port 0.
 fn endpoint(address: &str) -> String {
     match address.parse::<SocketAddr>() {
         Ok(SocketAddr::V4(_)) => format!("tcp:{address}"),

@@ -13,7 +13,7 @@ use nagi_store::types::versioned::{Count, Counted, Mode, Write, Written};
 fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let stored = store(cx, args, Condition::Always);
     if stored == Err(Error::OUT_OF_MEMORY) {
-        // The client wanted to replace the old value, which is outdated.
+        // The old value is outdated, since the client wanted to replace it.
         cx.db.delete(cx.key(args.at(1)));
     }
     stored
@@ -109,17 +109,17 @@ pub(super) static PREPEND: Verb = Verb {
     run: prepend,
 };
 
-/// Adds to one end of a value that exists.
+/// Appends or prepends to an existing value.
 fn extend<'a>(cx: &mut Context<'a>, args: Args<'a>, mode: Mode) -> Result<(), Error> {
     let write = write(cx, args, mode, None)?;
     let written = operation::store(cx, cx.key(args.at(1)), write)?;
-    // A value that would become too long is not stored either, with the same reply in memcached.
+    // If the value would become too long, memcached also replies with NOT_STORED.
     let stored = matches!(written, Written::Done { .. });
     cx.reply.line(if stored { "STORED" } else { "NOT_STORED" });
     Ok(())
 }
 
-/// The write of a storage request, by its line.
+/// Reads the line of a storage request.
 fn write<'a>(
     cx: &Context<'_>,
     args: Args<'a>,

@@ -1,4 +1,4 @@
-//! The parts of every verb: its row, its context and its errors.
+//! The types that all verbs share: row, context and error.
 
 use crate::registry::keys::Keys;
 use crate::runtime::admission;
@@ -8,19 +8,20 @@ use crate::runtime::suspension::{JobProgress, Slice};
 use nagi_proto::Args;
 use nagi_store::Key;
 
-/// memcached's verbs, answered in the text protocol; the binary protocol's writer is below it.
+/// memcached's verbs, answered in the text protocol. The binary protocol's replies are written
+/// directly to the writer's output.
 #[derive(Debug)]
 pub enum Memcached {}
 
 /// Everything that a verb's handler may use, for the length of one request.
 pub type Context<'a> = crate::Context<'a, Memcached>;
 
-/// Work of a verb that takes several slices.
+/// The work of a verb that takes several slices.
 pub type Job = crate::Job<Memcached>;
 
 impl Context<'_> {
-    /// Runs `each` for every key and then `last`, in slices if there are many keys: several keys
-    /// need not be read at one moment.
+    /// Runs `each` for every key and then `last`. Many keys are processed in slices, since they
+    /// need not be read at the same moment.
     pub(super) fn each_key(
         &mut self,
         keys: &'static Keys,
@@ -31,7 +32,7 @@ impl Context<'_> {
         let mut go_on = move |cx: &mut Context<'_>| {
             let (before, mut slice) = (cx.reply.waiting(), None);
             let is_over = |cx: &Context<'_>| {
-                // For few keys, the clock is not read.
+                // With few keys, the clock is not read.
                 let slice = slice.get_or_insert_with(Slice::begin);
                 cx.reply.waiting() - before > SLICE_REPLY_BYTES || slice.is_over()
             };
@@ -52,7 +53,7 @@ impl Context<'_> {
     }
 }
 
-/// Reply bytes of one slice of a request for many keys.
+/// Maximum reply bytes of one slice of a request with many keys.
 pub(super) const SLICE_REPLY_BYTES: usize = 256 << 10;
 
 /// A verb's row.
@@ -60,13 +61,14 @@ pub(super) const SLICE_REPLY_BYTES: usize = 256 << 10;
 pub struct Verb {
     /// Its name, in lower case, which memcached requires.
     pub name: &'static str,
-    /// Its arguments as memcached's documentation shows them.
+    /// Its arguments in the syntax of memcached's documentation.
     pub syntax: &'static str,
-    /// Minimum words of a request, including the verb and a data block.
+    /// The minimum number of words of a request, including the verb and a data block.
     pub words: usize,
     /// The keys among them.
     pub keys: Keys,
-    /// The command of Redis that a user must have the right to run; empty if none is needed.
+    /// The Redis command for which a user needs permission to run the verb; empty if none is
+    /// needed.
     pub right: &'static str,
     /// What it does, in one sentence without a full stop.
     pub summary: &'static str,
@@ -87,7 +89,7 @@ impl Error {
     pub(super) const NOT_LOGGED_IN: Error = Error("CLIENT_ERROR unauthenticated");
     pub(super) const BAD_LOGIN: Error = Error("CLIENT_ERROR bad authentication token format");
     pub(super) const WRONG_LOGIN: Error = Error("CLIENT_ERROR authentication failure");
-    /// A request of a browser whose page connects to a local port without its user's knowledge; it
+    /// A request of a browser, whose page connects to a local port without the user's knowledge; it
     /// gets no reply.
     pub(super) const FROM_A_BROWSER: Error = Error("");
     pub(super) const NO_RIGHT: Error = Error("CLIENT_ERROR permission denied");
@@ -98,11 +100,11 @@ impl Error {
 /// Maximum length of a key in bytes.
 pub(super) const KEY_BYTES: usize = 250;
 
-/// The reply to `version`: the version of memcached that verbs behave like, which clients read,
+/// The reply to `version`: the version of memcached that the verbs emulate, which clients parse,
 /// followed by nagi's own version.
 pub(super) const VERSION: &str = concat!("1.6.45-nagi/", env!("CARGO_PKG_VERSION"));
 
-/// Only the version of memcached.
+/// The version of memcached that the verbs emulate.
 #[must_use]
 pub fn memcached_version() -> &'static str {
     VERSION.split('-').next().unwrap_or(VERSION)

@@ -34,7 +34,8 @@ fn watch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     cx.client.info.mark(Marks::WATCHER, true);
     cx.reply.line("OK");
-    // Requests after it are not executed: the session checks the mark before the next one.
+    // Ends the batch: requests after it are not executed, since the session checks the mark before
+    // the next request.
     cx.suspension = Some(Suspension::job(Box::new(|_| Ok(JobProgress::Done))));
     Ok(())
 }
@@ -54,14 +55,14 @@ fn listen(store: &Store, streams: Streams) {
     store.set_evictions_observed(streams.contains(Streams::EVICTIONS));
 }
 
-/// Writes a line for all watchers of `stream`, and requests its sending.
+/// Writes a line for all watchers of `stream`, and makes their workers send it.
 #[cold]
 fn report(server: &dyn Server, stream: Streams, event: fmt::Arguments<'_>) {
     let workers = server.hooks().watchers.push(stream, event);
     workers.into_iter().for_each(|worker| server.show_watchers(worker));
 }
 
-/// The number in place of memcached's size classes, which do not exist here.
+/// The class in reports, where memcached has its size classes, which do not exist here.
 const CLASS: u32 = 1;
 
 /// A key in the format of a line: RFC 3986, section 2.3, defines the unescaped characters.
@@ -78,10 +79,11 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// The result of a lookup, if a client watches: the length of the value, if there is one.
+/// The result of a lookup: the length of the value, if it was found. The outer `None` means that no
+/// client watches lookups.
 pub(super) type Seen = Option<Option<usize>>;
 
-/// To be called with the result of a lookup, under the latch.
+/// Returns the result of a lookup for `fetched`. To be called under the latch.
 #[inline]
 pub(super) fn seen(hooks: &crate::RequestHooks, entry: Option<&EntryView<'_>>) -> Seen {
     let is_watched = hooks.watchers.watches(Streams::FETCHERS);
@@ -112,8 +114,8 @@ fn report_fetch(cx: &Context<'_>, key: Key<'_>, found: Option<usize>) {
     );
 }
 
-/// Reports that a key is about to be looked up by a verb that changes it, which memcached counts as
-/// a fetch as well.
+/// Reports the lookup of a key that a verb is about to change, which memcached counts as a fetch as
+/// well.
 #[inline]
 pub(super) fn looks_up(cx: &Context<'_>, key: Key<'_>) {
     if cx.hooks.watchers.watches(Streams::FETCHERS) {
@@ -122,7 +124,7 @@ pub(super) fn looks_up(cx: &Context<'_>, key: Key<'_>) {
     }
 }
 
-/// A value that is to be stored, if a client watches.
+/// A value that is about to be stored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     /// The name of the verb that stores in this mode.
@@ -133,7 +135,7 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// The value that `write` stores.
+    /// The value that `write` is about to store.
     pub(super) fn of(write: &Write<'_>) -> Self {
         let command = match (write.mode, write.expected) {
             (Mode::Append, _) => "append",
@@ -148,7 +150,7 @@ impl Offer {
         Offer { command, expiry, class: CLASS, bytes: write.value.len() }
     }
 
-    /// The same for a plain value.
+    /// The value that a command with these options is about to store.
     pub(super) fn plain(options: SetOptions, bytes: usize) -> Self {
         let command = match options.condition {
             Condition::Always => "set",
@@ -158,19 +160,19 @@ impl Offer {
         Offer { command, expiry: options.expiry, class: CLASS, bytes }
     }
 
-    /// The initial value of a counter.
+    /// The initial value of a counter that was created.
     pub(super) fn initial(number: u64, expiry: Expiry) -> Self {
         Offer { command: "add", expiry, class: CLASS, bytes: number.to_string().len() }
     }
 }
 
-/// The value that is to be stored, if a client watches mutations.
+/// Returns the value that is about to be stored, if a client watches mutations.
 #[inline]
 pub(super) fn offered(cx: &Context<'_>, offer: impl FnOnce() -> Offer) -> Option<Offer> {
     cx.hooks.watchers.watches(Streams::MUTATIONS).then(offer)
 }
 
-/// Reports that it was stored unchanged, or not stored.
+/// Reports that the offered value was stored, or that it was not.
 #[inline]
 pub(super) fn stored(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Option<Offer>) {
     if let Some(offer) = offer {
@@ -178,7 +180,7 @@ pub(super) fn stored(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Option
     }
 }
 
-/// Reports the outcome.
+/// Reports the outcome of a write.
 #[inline]
 pub(super) fn written(cx: &Context<'_>, key: Key<'_>, written: Written, offer: Option<Offer>) {
     if let Some(offer) = offer {
@@ -189,7 +191,7 @@ pub(super) fn written(cx: &Context<'_>, key: Key<'_>, written: Written, offer: O
 #[cold]
 fn report_write(cx: &Context<'_>, key: Key<'_>, written: Written, offer: Offer) {
     let (status, offer) = match written {
-        // After appending, length and expiry are those of the whole value.
+        // After appending, the length and the expiry are those of the whole value.
         Written::Done { bytes, .. } => {
             let expire_at_ms = cx.db.inspect(key, |entry| entry?.0.expire_at_ms());
             let expiry = expire_at_ms.map_or(Expiry::Never, Expiry::AtMs);
@@ -228,7 +230,8 @@ fn report_store(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Offer) {
     );
 }
 
-/// The length of the value that is about to be deleted, if a client watches deletions.
+/// The length of the value that is about to be deleted; `None` if no client watches deletions, or
+/// if there is no value.
 #[inline]
 pub(super) fn to_be_deleted(cx: &Context<'_>, key: Key<'_>) -> Option<usize> {
     if !cx.hooks.watchers.watches(Streams::DELETIONS) {
@@ -273,13 +276,13 @@ pub fn report_eviction(server: &dyn Server, evicted: &Evicted, now_ms: u64) {
 /// The reason for closing a connection, by memcached's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The client has closed it, or has its last reply.
+    /// The client has closed it, or has received its last reply.
     Normal,
-    /// A network error, or closed by the server.
+    /// A network error, or the server has closed the connection.
     Error,
     /// It was idle for longer than `timeout`.
     Idle,
-    /// The server stops.
+    /// The server is shutting down.
     Shutdown,
 }
 
@@ -304,7 +307,8 @@ pub fn report_connection(server: &dyn Server, client: &ClientInfo) {
     }
 }
 
-/// Ends all watching of a client, and reports to watchers of connections that it was closed.
+/// Ends the client's watching, if any, and reports to watchers of connections that the connection
+/// was closed.
 pub fn report_disconnection(
     server: &dyn Server,
     store: &Store,

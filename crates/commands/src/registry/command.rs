@@ -1,5 +1,5 @@
-//! A command's metadata: one literal row each, from which lookup, the arity check, key extraction,
-//! COMMAND and the documentation are derived.
+//! A command's metadata: one literal row per command, from which lookup, the arity check, key
+//! extraction, COMMAND and the documentation are derived.
 
 use crate::registry::keys::Keys;
 use crate::registry::notes::Notes;
@@ -9,7 +9,7 @@ use crate::registry::notes::Notes;
 pub struct Command<H: 'static> {
     /// Its name in capitals; of a subcommand, only the second word.
     pub name: &'static str,
-    /// Its arguments in the syntax of documentation, with `[ ]` around optional ones.
+    /// Its arguments in the syntax of the documentation, with `[ ]` around optional ones.
     pub syntax: &'static str,
     /// Number of arguments, including the name (of a subcommand, both words); negative for "at
     /// least".
@@ -20,9 +20,9 @@ pub struct Command<H: 'static> {
     pub keys: Keys,
     /// ACL categories besides those that follow from the flags.
     pub categories: Category,
-    /// The family that documentation lists it under.
+    /// The group under which it is documented.
     pub group: Group,
-    /// The first version of Redis to have it.
+    /// The version of Redis that introduced it.
     pub since: &'static str,
     /// Its complexity, history and tips.
     pub notes: Notes,
@@ -107,11 +107,11 @@ bitflags::bitflags! {
         const PAUSED_AS_WRITE = 1 << 19;
         /// Runs a script, on the script thread. COMMAND does not show it.
         const RUNS_SCRIPTS = 1 << 20;
-        /// Monitors are shown the commands that it runs instead of the command itself.
+        /// Monitors are shown the commands that it runs, instead of the command itself.
         const SKIP_MONITOR = 1 << 21;
-        /// The slow log has the commands that it runs instead of the command itself.
+        /// The slow log gets the commands that it runs, instead of the command itself.
         const SKIP_SLOWLOG = 1 << 22;
-        /// It may have no keys.
+        /// Its requests may have no keys.
         const NO_MANDATORY_KEYS = 1 << 23;
     }
 }

@@ -39,13 +39,14 @@ bitflags::bitflags! {
     }
 }
 
-/// How the keys of a group are found among the arguments; the command's name is argument 0.
+/// The method by which the keys of a group are found among the arguments. The command's name is
+/// argument 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyFinder {
     /// From one position to another (negative: counted from the end, -1 being the last argument)
     /// in steps.
     Range { first: u8, last: i8, step: u8 },
-    /// The argument at this position is their number; they follow it.
+    /// The argument at this position is the number of keys, which follow it.
     Counted { at: u8 },
     /// After the first argument from a position on that equals this word, in any case.
     AfterWord { word: &'static str, from: u8, extent: Extent },
@@ -65,15 +66,16 @@ pub(crate) enum Extent {
     FirstHalf,
 }
 
-/// Keys of a request that are found together and accessed in the same way.
+/// Keys of a request that are found by one method and accessed in one way.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyGroup {
     pub(crate) finder: KeyFinder,
     access: Access,
     by_options: Option<fn(Args<'_>) -> Access>,
-    /// How COMMAND shows that they are found, if that differs.
+    /// The method that COMMAND shows, if it differs from `finder`.
     shown: Option<KeyFinder>,
-    /// Whether data attached to the keys is changed although their values are only read.
+    /// Whether the command changes data attached to the keys (a stream's groups), although it only
+    /// reads their values.
     is_changed: bool,
 }
 
@@ -122,31 +124,32 @@ impl KeyGroup {
         KeyGroup::new(KeyFinder::Grammar(positions), access)
     }
 
-    /// Shown as the argument at a position.
+    /// Makes COMMAND show the keys as the argument at a position.
     #[must_use]
     pub const fn shown_at(self, position: u8) -> Self {
         let shown = KeyGroup::at(position, self.access).finder;
         KeyGroup { shown: Some(shown), ..self }
     }
 
-    /// Shown as all arguments after the last one that equals this word.
+    /// Makes COMMAND show the keys as all arguments after the last one that equals this word.
     #[must_use]
     pub const fn shown_after_last(self, word: &'static str) -> Self {
         KeyGroup { shown: Some(KeyFinder::AfterLast { word }), ..self }
     }
 
-    /// Marks data attached to the keys as changed, though their values are only read.
+    /// Marks data attached to the keys as changed, although their values are only read.
     #[must_use]
     pub const fn changed(self) -> Self {
         KeyGroup { is_changed: true, ..self }
     }
 
-    /// How COMMAND shows that they are found.
+    /// The method to find the keys that COMMAND shows.
     pub(crate) fn shown(&self) -> KeyFinder {
         self.shown.unwrap_or(self.finder)
     }
 
-    /// With the access that `access` returns for a request, at most the group's own.
+    /// Makes the access depend on the request. The access returned by `access` must be at most the
+    /// group's own.
     #[must_use]
     pub const fn depending_on_options(self, access: fn(Args<'_>) -> Access) -> Self {
         KeyGroup { by_options: Some(access), ..self }
@@ -168,7 +171,7 @@ impl KeyGroup {
         self.by_options.map_or(own, |access| access(args))
     }
 
-    /// Whether they are changed or only read.
+    /// Whether the keys are changed or only read.
     #[must_use]
     pub fn intent(&self) -> Intent {
         let is_read = self.access.contains(Access::RO) && !self.is_changed;
@@ -184,8 +187,8 @@ impl KeyGroup {
         }
     }
 
-    /// Their positions in a request. There are none if its arguments contradict each other;
-    /// positions beyond its end are possible if the last step is incomplete.
+    /// The positions of the keys in a request: none if the request's arguments contradict each
+    /// other. If the last step is incomplete, a position may be beyond the last argument.
     #[inline]
     pub(crate) fn positions(&self, args: Args<'_>) -> StepBy<Range<usize>> {
         match self.finder {
@@ -255,10 +258,10 @@ pub struct Keys(Scope);
 enum Scope {
     None,
     Databases,
-    /// Nearly every command with keys: its row needs no additional memory.
+    /// One group, as nearly all commands with keys have: the row needs no additional memory.
     One(KeyGroup),
     Groups(&'static [KeyGroup]),
-    /// Channels of shards, which are found like keys.
+    /// Channels of shards, whose positions are found like those of keys.
     Channels(KeyGroup),
 }
 
@@ -326,20 +329,20 @@ impl Keys {
         }
     }
 
-    /// Whether a request is neither for single keys nor for whole databases.
+    /// Whether a request affects neither single keys nor whole databases.
     #[must_use]
     #[inline]
     pub fn is_none(&self) -> bool {
         matches!(self.0, Scope::None | Scope::Channels(_))
     }
 
-    /// Whether it is for whole databases.
+    /// Whether a request affects whole databases.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         matches!(self.0, Scope::Databases)
     }
 
-    /// Whether any of them is changed.
+    /// The strongest intent of all groups.
     #[must_use]
     pub fn intent(&self) -> Intent {
         let writes = self.all_groups().iter().any(|group| group.intent() == Intent::Write);
@@ -408,8 +411,8 @@ impl Keys {
         short.filter_map(|place| args.get(place)).collect()
     }
 
-    /// First and last position and step, for clients older than Redis 7, and whether there are keys
-    /// that these do not include.
+    /// The first position, the last position and the step of the keys, as COMMAND showed them
+    /// before Redis 7; and whether there are keys that this range does not include.
     pub(crate) fn as_one_range(&self) -> ([i64; 3], bool) {
         let groups = self.specifications();
         if let [group] = groups

@@ -28,7 +28,7 @@ impl Channels {
 /// Finds the positions of arguments that are secret.
 pub(crate) type Secrets = fn(Args<'_>) -> Vec<usize>;
 
-/// Created by [`Notes::of`]; other methods add further metadata.
+/// A command's metadata, created by [`Notes::of`]; other methods add to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Notes {
     /// Its complexity; empty if unknown.
@@ -43,7 +43,7 @@ pub struct Notes {
     pub internal: bool,
     /// Whether Redis lacks the command.
     pub is_own: bool,
-    /// The arguments that are passwords or belong to one, and are never shown.
+    /// Finds the arguments that are passwords or belong to one, and are never shown.
     pub(crate) secrets: Option<Secrets>,
     /// The arguments that are channels, which a user needs permission to use.
     pub(crate) channels: Option<Channels>,

@@ -1,5 +1,5 @@
-//! The arguments of a command for COMMAND DOCS, parsed from the line that documents them, so that
-//! both agree.
+//! The arguments of a command for COMMAND DOCS. They are parsed from the syntax line of the
+//! documentation, so that COMMAND DOCS and the documentation agree.
 //!
 //! Words in capitals and signs are tokens, other words name arguments; `[ ]` encloses optional
 //! parts, `< >` alternatives separated by `|`; `...` repeats the preceding part of its group.
@@ -37,10 +37,11 @@ impl Kind {
         }
     }
 
-    /// The type of an argument by its name. Some names are numbers only in some commands.
+    /// Returns the type of an argument, from its name. Some names are numbers only in some
+    /// commands.
     fn of(name: &str, command: &str) -> Kind {
         match name {
-            // The argument is hashed, but not looked up.
+            // CLUSTER KEYSLOT hashes its argument, but does not look it up as a key.
             "key" if command == "KEYSLOT" => Kind::String,
             "key" | "key1" | "key2" | "newkey" | "source" | "destination" | "destkey"
             | "sourcekey" | "src" | "dst" | "storekey" | "storedistkey" => Kind::Key,
@@ -57,7 +58,7 @@ impl Kind {
             "score" | "longitude" | "latitude" | "radius" | "width" | "height" => Kind::Double,
             "unix-time-seconds" | "unix-time-milliseconds" => Kind::UnixTime,
             "increment" if command.ends_with("INCRBYFLOAT") => Kind::Double,
-            // The time-out of a blocking request; others are in milliseconds.
+            // The time-out of a blocking command is in seconds; others are in milliseconds.
             "timeout" if command.starts_with('B') => Kind::Double,
             "value" if matches!(command, "BITFIELD" | "SETBIT") => Kind::Integer,
             "index" | "index1" | "index2" | "db" | "destination-db" | "seconds"
@@ -77,14 +78,14 @@ impl Kind {
 /// One argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Argument {
-    /// Its name in lower case; that of several is composed of theirs.
+    /// Its name in lower case; for several arguments, their names joined with hyphens.
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// The word before it.
+    /// The token before it.
     pub(crate) token: Option<&'static str>,
     pub(crate) optional: bool,
     pub(crate) multiple: bool,
-    /// Whether the word is repeated as well.
+    /// Whether the token is repeated as well.
     pub(crate) multiple_token: bool,
     /// The alternatives, or the parts of a block.
     pub(crate) parts: Vec<Argument>,
@@ -114,7 +115,7 @@ impl Argument {
         Argument { token: Some(word), ..Argument::new(name, Kind::PureToken, Vec::new()) }
     }
 
-    /// Combines several into one; a single one stays as it is.
+    /// Combines several arguments into one; returns a single argument unchanged.
     fn joined(kind: Kind, mut parts: Vec<Argument>) -> Self {
         match (parts.pop(), parts.is_empty()) {
             (Some(only), true) => only,
@@ -126,14 +127,14 @@ impl Argument {
         }
     }
 
-    /// Whether it equals `other`, which may lack the word before it.
+    /// Whether `other` repeats this argument, with or without its token.
     fn is_repeated_by(&self, other: &Argument) -> bool {
         let tokens = other.token.is_none() || other.token == self.token;
         self.name == other.name && self.kind == other.kind && tokens
     }
 }
 
-/// The arguments in the syntax line of a command.
+/// Parses the arguments in the syntax line of a command.
 pub(crate) fn arguments(syntax: &'static str, command: &str) -> Vec<Argument> {
     let mut reader = Reader { rest: words(syntax), command };
     reader.rest.reverse();
@@ -144,7 +145,7 @@ pub(crate) fn arguments(syntax: &'static str, command: &str) -> Vec<Argument> {
     }
 }
 
-/// Brackets, bars and words.
+/// Splits a syntax line into brackets, bars and words.
 fn words(syntax: &'static str) -> Vec<&'static str> {
     let mut words = Vec::new();
     for word in syntax.split_whitespace() {
@@ -165,14 +166,15 @@ fn one_of(alternatives: Vec<Vec<Argument>>) -> Argument {
     Argument::joined(Kind::OneOf, alternatives.collect())
 }
 
-/// Reads words from the last to the first; they are stored in that order.
+/// Parses the words of a syntax line. The next word is the last element of `rest`.
 struct Reader<'a> {
     rest: Vec<&'static str>,
     command: &'a str,
 }
 
 impl Reader<'_> {
-    /// The sequences of a group, up to its end, and whether they are repeated.
+    /// Parses the alternatives of a group up to its end. Also returns whether the group is
+    /// repeated.
     fn alternatives(&mut self) -> (Vec<Vec<Argument>>, bool) {
         let (mut all, mut sequence, mut repeats) = (Vec::new(), Vec::new(), false);
         while let Some(word) = self.rest.pop() {
@@ -193,7 +195,7 @@ impl Reader<'_> {
         (all, repeats)
     }
 
-    /// A group in `[ ]`: optional arguments, or the repetition of the last ones.
+    /// Parses a group in `[ ]`: optional arguments, or the repetition of the preceding ones.
     fn optional(&mut self, sequence: &mut Vec<Argument>) {
         let (alternatives, multiple) = self.alternatives();
         if let ([again], true) = (alternatives.as_slice(), multiple) {
@@ -211,11 +213,11 @@ impl Reader<'_> {
         sequence.push(Argument { optional: true, multiple, ..group });
     }
 
-    /// A token with its arguments: the names after it, or alternatives.
+    /// Parses a token's arguments: the names after it, or alternatives.
     fn token_argument(&mut self, token: &'static str) -> Argument {
         let mut parts = Vec::new();
         if token == "STREAMS" {
-            // All following words: keys, and then as many ids.
+            // XREAD's keys and ids: all of the following words.
             parts.extend(self.alternatives().0.into_iter().flatten());
         } else if self.rest.last() == Some(&"<") {
             self.rest.pop();
@@ -236,7 +238,7 @@ impl Reader<'_> {
 }
 
 /// Marks the last arguments of a sequence as repeated, if they equal `again`. Returns whether they
-/// do.
+/// are equal.
 fn repeat(sequence: &mut Vec<Argument>, again: &[Argument]) -> bool {
     let Some(first) = sequence.len().checked_sub(again.len()) else { return false };
     let before = sequence.get(first..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Rows of commands, found by name in any case.
+//! The table of commands, in which commands are found by name, in any case.
 
 use crate::registry::command::{Command, Flags};
 use nagi_proto::Args;
@@ -10,9 +10,9 @@ use std::ops::Range;
 pub struct Entry<H: 'static> {
     /// The row.
     pub command: &'static Command<H>,
-    /// Its place in [`CommandTable::entries`].
+    /// Its index in [`CommandTable::entries`].
     pub index: usize,
-    /// Its name in lower case, for a subcommand as in `client|list`.
+    /// Its name in lower case; `client|list` for a subcommand.
     pub full_name: String,
     /// Whether no call takes long, so that many in a row may be timed together.
     pub is_brief: bool,
@@ -45,11 +45,11 @@ pub(crate) const FIRST_VERB: u32 = 1 << 31;
 #[derive(Debug)]
 pub struct CommandTable<H: 'static> {
     entries: Vec<Entry<H>>,
-    /// The number of commands; the subcommands follow.
+    /// The number of commands. Their entries come first, followed by those of subcommands.
     commands: usize,
     short: Names<1>,
     long: Names<3>,
-    /// Longer names, in lower case, which only renamed commands have.
+    /// Indices of commands with longer names, in lower case; only renamed commands have such names.
     longest: HashMap<Box<[u8]>, usize>,
     /// The names of memcached's verbs.
     verbs: Vec<&'static str>,
@@ -63,7 +63,7 @@ struct Names<const WORDS: usize> {
 }
 
 impl<H> CommandTable<H> {
-    /// The commands of these rows, and the names of memcached's verbs.
+    /// A table of the commands in these rows, with the names of memcached's verbs.
     pub(crate) fn new(families: &[&[&'static Command<H>]], verbs: Vec<&'static str>) -> Self {
         let commands: Vec<&'static Command<H>> =
             families.iter().flat_map(|rows| rows.iter()).copied().collect();
@@ -92,12 +92,12 @@ impl<H> CommandTable<H> {
         table
     }
 
-    /// The same with new names for some commands, each given with its current name; a command with
-    /// an empty new name is disabled. Rows keep their names, which access control lists, statistics
-    /// and documentation use.
+    /// Renames commands, each given by its current name; a command with an empty new name is
+    /// disabled. Rows keep their names, which access control lists, statistics and documentation
+    /// use.
     ///
     /// # Errors
-    /// The place of the first pair that cannot be applied after the earlier ones, and the reason.
+    /// The index of the first pair that cannot be applied after the earlier ones, and the reason.
     pub(crate) fn renamed<'r>(
         mut self,
         pairs: impl Iterator<Item = (&'r str, &'r str)>,
@@ -144,7 +144,7 @@ impl<H> CommandTable<H> {
     #[must_use]
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&Entry<H>> {
-        // No frequent command has a long name.
+        // No frequently used command has a long name.
         let index = match Folded::short(name) {
             Some(name) => self.short.find(&name)?,
             None => self.find_long(name)?,
@@ -171,7 +171,8 @@ impl<H> CommandTable<H> {
         self.commands().iter().filter(|entry| !entry.is_disabled)
     }
 
-    /// The entry of a command or, as in `config|get`, of a subcommand, by the name for requests.
+    /// The entry of a command or subcommand (`config|get`), by the name with which requests call
+    /// it.
     #[must_use]
     pub(crate) fn find_full(&self, name: &[u8]) -> Option<&Entry<H>> {
         let mut words = name.splitn(2, |byte| *byte == b'|');
@@ -238,7 +239,7 @@ fn entry<H>(
 }
 
 impl<const WORDS: usize> Names<WORDS> {
-    /// Room for several times `count` names, so that probing is short.
+    /// Reserves four times as many slots as names, so that probing is short.
     fn new(count: usize) -> Self {
         Names { slots: vec![None; (count * 4).next_power_of_two()].into_boxed_slice() }
     }
@@ -328,7 +329,7 @@ fn to_small_letters(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * EACH;
     let low = word & !HIGH;
-    // The high bit of each byte: at least A, and beyond Z.
+    // In the high bit of each byte: whether it is at least `A`, and whether it is beyond `Z`.
     let from_a = low + (0x80 - u64::from(b'A')) * EACH;
     let beyond_z = low + (0x7f - u64::from(b'Z')) * EACH;
     word | ((from_a & !beyond_z & !word & HIGH) >> 2)

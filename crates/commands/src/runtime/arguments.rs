@@ -1,4 +1,4 @@
-//! Reading arguments: option words, numbers and times.
+//! Parses arguments: option words, numbers and times.
 
 use crate::{Context, Error};
 use nagi_proto::{Args, LargeArgument};
@@ -32,7 +32,7 @@ pub(crate) fn integer(argument: &[u8]) -> Result<i64, Error> {
     parse_i64(argument).ok_or(Error::NOT_AN_INTEGER)
 }
 
-/// The index of an existing database.
+/// Parses the index of an existing database.
 pub(crate) fn database(cx: &Context<'_>, argument: &[u8]) -> Result<usize, Error> {
     const TOO_FAR: Error =
         Error::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
@@ -42,7 +42,7 @@ pub(crate) fn database(cx: &Context<'_>, argument: &[u8]) -> Result<usize, Error
     index.ok_or(Error::fixed("ERR DB index is out of range"))
 }
 
-/// An iterator over the arguments from an index on.
+/// An iterator over the remaining arguments, for parsing options with values.
 pub(crate) struct RemainingArguments<'a> {
     args: Args<'a>,
     next: usize,

@@ -19,9 +19,9 @@ pub(crate) fn describe(
     let query_bytes = client.query_bytes.load(Relaxed) + request_bytes;
     let output_bytes = client.output_bytes.load(Relaxed);
     let queued_bytes = client.queued_bytes.load(Relaxed);
-    // Writing to a string cannot fail. Requests are executed in the buffers that received them, and
-    // replies sent from those they were written to: the fields for buffers that copy them are
-    // always 0.
+    // Writing to a string cannot fail. Requests are executed in the buffers in which they were
+    // received, and replies are sent from the buffers into which they were written: the fields for
+    // copying buffers are always 0.
     let _ = writeln!(
         line,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
@@ -58,7 +58,8 @@ pub(crate) fn describe(
     );
 }
 
-/// The connection that receives this one's invalidations.
+/// The id of the client that receives this client's invalidations; 0 if there is none, -1 without
+/// tracking.
 fn redirect(client: &ClientInfo) -> i64 {
     match client.marks().contains(Marks::TRACKING) {
         true => i64::try_from(client.redirect.load(Relaxed)).unwrap_or(i64::MAX),

@@ -1,6 +1,6 @@
-//! The flags that apply to a request. They are those of its command, except for requests that run
-//! others: EXEC adds those of its queued requests, and a script may declare that it only reads or
-//! may run without free memory.
+//! The flags that apply to a request. They are the flags of its command, except for requests that
+//! run other commands: EXEC adds the flags of its queued requests, and a script may declare that it
+//! only reads, or that it may run without free memory.
 
 use crate::registry::command::Flags;
 use crate::runtime::context::{Context, Entry};

@@ -53,8 +53,8 @@ pub type CommandTable = table::CommandTable<Handler>;
 /// A request that is not complete.
 pub type Suspension<C = Redis> = suspension::Suspension<Job<C>>;
 
-/// Work over many ticks, in slices of at most a millisecond per call; only the client's own next
-/// request waits until it is done.
+/// Work that takes many ticks, in slices of at most a millisecond per call. Meanwhile, only the
+/// next request of the same client waits.
 pub type Job<C = Redis> =
     Box<dyn FnMut(&mut Context<'_, C>) -> Result<JobProgress, <C as CommandSet>::Error> + Send>;
 
@@ -106,7 +106,7 @@ impl<'a, C: CommandSet> Context<'a, C> {
 }
 
 impl Context<'_> {
-    /// The same while the request's keys are claimed.
+    /// A copy of this context for a request that has claimed its keys.
     pub(crate) fn claimed_by<'c>(&'c mut self, claim: &'c Claim) -> Context<'c> {
         Context {
             db: self.db.claimed_by(claim),
@@ -130,10 +130,10 @@ pub trait Server: Sync {
     /// Every connection of the process, in no particular order.
     fn clients(&self) -> Vec<Arc<ClientInfo>>;
 
-    /// Closes connections: when this returns they execute nothing more and are not listed any more.
+    /// Closes connections. When this returns, they execute no further requests and are not listed.
     fn kill(&self, clients: &[Arc<ClientInfo>]);
 
-    /// Makes the housekeeper check for due work at once, since there is a new timer.
+    /// Makes the housekeeper look for due work at once, since a new timer may be the earliest.
     fn check_timers(&self);
 
     /// Makes a worker send the queued lines of its monitors.
@@ -148,7 +148,7 @@ pub trait Server: Sync {
     /// The hooks of requests.
     fn hooks(&self) -> &RequestHooks;
 
-    /// Closes clients until all of them together take no more memory than `maxmemory-clients`.
+    /// Closes clients until the memory of all clients is at most `maxmemory-clients`.
     fn limit_client_memory(&self);
 
     /// Logs that RESTORE was given a damaged value, and its encoding.
@@ -167,10 +167,10 @@ pub trait Server: Sync {
     /// Saves: requested, running and finished ones.
     fn saves(&self) -> &Saves;
 
-    /// The settings; workers read them, CONFIG SET changes them.
+    /// The settings. Workers read them, and CONFIG SET changes them.
     fn config(&self) -> &Config;
 
-    /// Listens on exactly these addresses from now on.
+    /// Makes the server listen on exactly these addresses.
     ///
     /// # Errors
     /// The name of the setting that cannot be applied; then nothing has changed.
@@ -179,7 +179,8 @@ pub trait Server: Sync {
     /// The maximum number of clients that the process has descriptors for.
     fn max_clients(&self) -> u64;
 
-    /// The number of active workers, the first ones, which take connections.
+    /// The number of active workers: only these accept connections, and they have the lowest
+    /// numbers.
     fn active_workers(&self) -> usize;
 
     /// The workers' counters.

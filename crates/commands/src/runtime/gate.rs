@@ -1,6 +1,6 @@
 //! Rare conditions that keep requests from running: loading, a failed save, a save that cannot keep
-//! up with writes, or a pause. Bits of [`HookFlags`] guard all of it, so that ordinary requests do
-//! not come here.
+//! up with writes, or a pause. Each has a bit in [`HookFlags`], so that ordinary requests skip
+//! these checks.
 
 use crate::runtime::context::CommandSet;
 use crate::runtime::notification;
@@ -23,32 +23,33 @@ const MISCONF: Error = Error::fixed(
      error.",
 );
 
-/// Likewise for memcached's protocols, whose clients treat the server as failed.
+/// The same errors for memcached's protocols. Clients take a SERVER_ERROR as a failure of the
+/// server.
 const LOADING_WORDS: &str = "SERVER_ERROR loading the data";
 const MISCONF_WORDS: &str = "SERVER_ERROR saving has failed, see the log";
 
-/// The share of `snapshot-preimage-limit`, in thousandths, from which writers are delayed, and that
-/// from which they wait until less is used.
+/// The use of `snapshot-preimage-limit`, in thousandths, from which writers are delayed, and from
+/// which they wait until the use decreases.
 const DELAYED: usize = 750;
 const FULL: usize = 950;
-/// The maximum step of a delay.
+/// The maximum length of a step of a delay, reached at `FULL`; at `DELAYED`, a step takes 1 ms.
 const LONGEST_STEP_MS: usize = 10;
 /// How long writes to disk may stall while writers wait, before the save is aborted.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
 
-/// Evicts keys as needed; see [`nagi_store::Database::make_room`].
+/// Evicts keys if memory is over the limit; see [`nagi_store::Database::make_room`].
 #[cold]
 pub(crate) fn make_room(cx: &Context<'_>) -> bool {
     cx.hooks.latency.time(EVICTION, || cx.db.make_room())
 }
 
-/// Evicts keys for this many bytes; see [`nagi_store::Database::make_room_for`].
+/// Evicts keys to make room for this many bytes; see [`nagi_store::Database::make_room_for`].
 #[cold]
 pub(crate) fn make_room_for(cx: &Context<'_>, bytes: usize) -> bool {
     cx.hooks.latency.time(EVICTION, || cx.db.make_room_for(bytes, &[]))
 }
 
-/// Why a command must not run now.
+/// The error for a command with these flags that must not run now.
 pub(crate) fn refusal(reasons: HookFlags, flags: Flags) -> Option<Error> {
     if reasons.contains(HookFlags::UNSAVED) && flags.intersects(Flags::WRITE | Flags::PROBE) {
         return Some(MISCONF);
@@ -60,7 +61,7 @@ pub(crate) fn refusal(reasons: HookFlags, flags: Flags) -> Option<Error> {
     (waits && !flags.intersects(Flags::LOADING | Flags::PROBE)).then_some(LOADING)
 }
 
-/// Likewise for a verb of memcached's, by its effect and its keys.
+/// The error for a memcached verb with these keys that must not run now.
 pub(crate) fn refusal_of_verb(reasons: HookFlags, keys: &Keys) -> Option<&'static str> {
     if keys.is_none() {
         return None;
@@ -71,15 +72,14 @@ pub(crate) fn refusal_of_verb(reasons: HookFlags, keys: &Keys) -> Option<&'stati
     reasons.contains(HookFlags::LOADING).then_some(LOADING_WORDS)
 }
 
-/// Whether a verb with this effect is intended to change its keys. `mg` may write, but is used to
-/// read values.
+/// Whether a verb changes keys by its purpose. `mg` may write, but is used to read values.
 fn changes(keys: &Keys) -> bool {
     keys.access().intersects(Access::UPDATE | Access::INSERT | Access::DELETE | Access::RM)
 }
 
 /// Whether a writer has to wait for the current save before it runs; if so, its waker will be
-/// called. It waits in steps of a few milliseconds: one while images are near their limit, and as
-/// many as needed while they are at the limit.
+/// called. It waits in steps of a few milliseconds: one step while images are near their limit, and
+/// as many as needed while they are at the limit.
 pub(crate) fn delays(server: &dyn Server, store: &Store, client: &mut Client, now_ms: u64) -> bool {
     let pressure = store.snapshot_pressure();
     let is_full = pressure >= FULL && !gives_up(server.saves(), store);
@@ -97,15 +97,15 @@ pub(crate) fn delays(server: &dyn Server, store: &Store, client: &mut Client, no
     true
 }
 
-/// Counts a delay that has ended, if there was one.
+/// Ends a client's delay by a save, if there was one, and counts it.
 pub(crate) fn end_delay(saves: &Saves, client: &mut Client) {
     if let Some(since) = client.delayed_since.take() {
         saves.delays.add(since.elapsed());
     }
 }
 
-/// Ends the wait of a request that runs from the start: the client is no longer shown as waiting,
-/// and a wait for a save that has ended is counted.
+/// Ends the wait of a request that now runs from the start: the client is no longer shown as
+/// waiting. If the save has ended, the delay is counted.
 pub(crate) fn end_hold<C: CommandSet>(cx: &mut Context<'_, C>) {
     cx.client.info.mark(Marks::WAITING, false);
     if !cx.hooks.reasons().contains(HookFlags::SAVING) {
@@ -113,7 +113,8 @@ pub(crate) fn end_hold<C: CommandSet>(cx: &mut Context<'_, C>) {
     }
 }
 
-/// Aborts a save that writers wait for if nothing has reached the disk for long.
+/// Aborts a save if writers wait for it and nothing has been written to disk for a long time.
+/// Returns whether it was aborted.
 fn gives_up(saves: &Saves, store: &Store) -> bool {
     let is_stuck = saves.is_stuck(STUCK_AFTER);
     if is_stuck {
@@ -128,7 +129,7 @@ pub fn stop_writes_if_unsaved(saves: &Saves, config: &Config, hooks: &RequestHoo
     hooks.set(HookFlags::UNSAVED, is_asked_for && saves.has_failed());
 }
 
-/// Whether a verb of memcached's may run now.
+/// Whether a memcached verb may run now.
 pub(crate) enum Verdict {
     /// It may run.
     Pass,
@@ -138,7 +139,7 @@ pub(crate) enum Verdict {
     Wait,
 }
 
-/// Whether a verb with this effect on its keys may run.
+/// Checks whether a verb with these keys may run.
 #[cold]
 pub(crate) fn verdict<C: CommandSet>(
     reasons: HookFlags,

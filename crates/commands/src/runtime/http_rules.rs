@@ -1,4 +1,4 @@
-//! The rules for commands over HTTP, where a request has no connection of its own.
+//! The rules for commands over HTTP, where requests share connections.
 
 use crate::config::{Config, check_networks, has_address};
 use crate::registry::command::{Category, Flags};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The rule for a command over HTTP.
+/// The classification of a command over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpRule {
     /// It only reads.
@@ -17,7 +17,7 @@ pub enum HttpRule {
     Write,
     /// Its replies are messages without end.
     Stream,
-    /// It ends such messages, which only a client with a connection of its own has.
+    /// It ends a subscription (UNSUBSCRIBE), which only a client with its own connection has.
     StreamEnd,
     /// It is not allowed, for this reason.
     Refused(&'static str),
@@ -39,7 +39,7 @@ pub struct HttpRuleTexts {
     pub networks: Arc<str>,
 }
 
-/// The rules of these settings.
+/// The parsed rules.
 pub struct HttpRules {
     texts: HttpRuleTexts,
     permitted: User,
@@ -87,7 +87,7 @@ impl HttpRules {
         self.texts == *texts
     }
 
-    /// The rule for the command that begins with these words, from a client with this address.
+    /// The rule for a client with this address, for the command that begins with these words.
     #[must_use]
     pub fn rule(
         &self,
@@ -134,7 +134,7 @@ impl HttpRules {
     }
 }
 
-/// The permissions of the rules in `http-commands`.
+/// Parses the permissions in `http-commands`.
 fn of_commands<H>(acl: &Acl<'_, H>, text: &str) -> Result<User, String> {
     let mut permitted = acl.new_user();
     let rules = text.split_ascii_whitespace();
@@ -145,7 +145,7 @@ fn of_commands<H>(acl: &Acl<'_, H>, text: &str) -> Result<User, String> {
     Ok(permitted)
 }
 
-/// The permissions of networks by the rules in `http-networks`, in addition to those for all.
+/// Parses the permissions of networks in `http-networks`, which extend those for all clients.
 fn of_networks<H>(
     acl: &Acl<'_, H>,
     permitted: &User,
@@ -178,8 +178,8 @@ fn is_rule(word: &str) -> bool {
     word.starts_with(['+', '-'])
 }
 
-/// Whether it affects the state of a connection or a transaction, which must not be shared by
-/// requests.
+/// Whether a command affects the state of a connection or a transaction: requests share
+/// connections, and must not share this state.
 fn is_of_connections(entry: &Entry) -> bool {
     let categories = entry.command.all_categories();
     let is_of_own = categories.contains(Category::CONNECTION)
@@ -188,8 +188,8 @@ fn is_of_connections(entry: &Entry) -> bool {
     is_of_own || categories.contains(Category::TRANSACTION)
 }
 
-/// Whether it may change data: other commands are flagged as read-only, or have no keys and are
-/// harmless.
+/// Whether a command may change data. All others are flagged as read-only, or have no keys and no
+/// harmful effect.
 fn changes(entry: &Entry) -> bool {
     let flags = entry.command.flags;
     let runs_any = entry.command.all_categories().contains(Category::SCRIPTING);

@@ -8,19 +8,21 @@ use crate::state::key_costs::{Cost, MAX_BYTES};
 use nagi_proto::Args;
 use nagi_store::ticks;
 
-/// Maximum keys of a request that are counted; of more keys, each counted one represents several.
+/// Maximum keys that are counted per request. For a request with more keys, each counted key
+/// represents several.
 const MAX_KEYS: usize = 256;
 
-/// The source of a request's keys.
+/// Where a request has its keys.
 pub(crate) enum Named {
     /// Among its arguments.
     Arguments(&'static Keys),
-    /// This key, up to the kept length: the arguments encode it differently, or there are none.
+    /// A single key, truncated to `MAX_BYTES`: its encoding in the arguments differs (base64), or
+    /// the request has no arguments (memcached's binary protocol).
     Key(Box<[u8]>),
 }
 
 impl Named {
-    /// Such a key.
+    /// A request with a single key.
     pub(crate) fn key(key: &[u8]) -> Self {
         Named::Key(key.get(..MAX_BYTES).unwrap_or(key).into())
     }
@@ -63,7 +65,7 @@ pub(crate) fn measure<'a, C: CommandSet>(
     cost.bytes = cost.bytes.saturating_add(request_bytes as u64);
     match cx.suspension.take() {
         None => note(&named, cx.args, cost, cx),
-        // No part of it has run, and it is measured again when it restarts.
+        // No part of the request has run; it is measured when it restarts.
         Some(suspension) if suspension.is_restart() => cx.suspension = Some(suspension),
         Some(suspension) => {
             cx.suspension = Some(suspension.map_job(|job| measured(job, named, cost)));
@@ -71,7 +73,7 @@ pub(crate) fn measure<'a, C: CommandSet>(
     }
 }
 
-/// Wraps a job to measure it, given the previous cost of its request.
+/// Wraps a job so that its cost is added to `cost`, the cost of the request so far.
 fn measured<C: CommandSet>(mut job: Job<C>, named: Named, mut cost: Cost) -> Job<C> {
     Box::new(move |cx| {
         let meter = Meter::start(cx);
@@ -95,7 +97,7 @@ pub(crate) fn note<C: CommandSet>(named: &Named, args: Args<'_>, cost: Cost, cx:
     }
 }
 
-/// The keys of a request; of very many, a subset from a random start.
+/// The keys of a request that are counted; of very many, every n-th from a random one on.
 fn some_of<'a>(keys: &Keys, args: Args<'a>, random: u64) -> Vec<&'a [u8]> {
     let step = keys.count(args).div_ceil(MAX_KEYS).max(1);
     let first = usize::try_from(random % step as u64).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The arguments of MIGRATE, for finding its keys, hiding its passwords and running it.
+//! The arguments of MIGRATE: needed to find its keys, to hide its passwords, and to run it.
 
 use crate::Error;
 use nagi_proto::Args;
@@ -87,7 +87,7 @@ pub(crate) fn listed_keys(args: Args<'_>) -> Range<usize> {
     found.unwrap_or(0..0)
 }
 
-/// The indices of secret arguments.
+/// The indices of secret arguments: passwords, and the user name of AUTH2.
 pub(crate) fn secrets(args: Args<'_>) -> Vec<usize> {
     let places = options(args).filter_map(|option| match option {
         MigrateOption::Login(places) => Some(places),

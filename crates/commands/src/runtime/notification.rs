@@ -23,7 +23,8 @@ pub fn settle(server: &dyn Server, store: &Store) {
     });
 }
 
-/// Ends a client's tracking, and the store's reports for it.
+/// Ends a client's tracking. Also ends the store's reports of changes, if no other client needs
+/// them.
 pub fn stop_tracking(server: &dyn Server, store: &Store, info: &ClientInfo) {
     if server.hooks().tracking.stop(info) {
         settle(server, store);
@@ -60,12 +61,12 @@ fn publish_pending(server: &dyn Server) {
     notifications.publish(server.pubsub(), |worker| server.show_messages(worker));
 }
 
-/// Whether a request that causes events has to wait, because workers are behind with earlier ones;
+/// Whether a request that causes events has to wait, because workers have not sent earlier events;
 /// if so, its client's waker will be called.
 #[cold]
 pub(crate) fn holds_up<C: CommandSet>(cx: &Context<'_, C>) -> bool {
     if cx.hooks.notifications.is_behind() {
-        // More are published in the next tick.
+        // The remaining events are published in the next tick.
         cx.client.waker.wake_by_ref();
         return true;
     }
@@ -79,7 +80,7 @@ pub fn is_behind(server: &dyn Server) -> bool {
         && (server.hooks().notifications.is_behind() || server.pubsub().is_full())
 }
 
-/// Publishes everything that this thread has held, and ends holding.
+/// Publishes all messages and events that this thread has held back, and stops holding.
 pub(crate) fn end_holding(server: &dyn Server) {
     let held = held_publications::end();
     held.into_iter().for_each(|publication| publish_held(server, publication));
@@ -91,7 +92,7 @@ pub(crate) fn publish_held(server: &dyn Server, publication: HeldPublication) {
     match publication {
         HeldPublication::Event(event) => server.hooks().notifications.queue(event),
         HeldPublication::Message(kind, channel, message) => {
-            // All earlier events go first, whatever their number.
+            // All earlier events are published before the message, whatever their number.
             publish(server);
             while server.hooks().notifications.is_behind() {
                 publish(server);

@@ -9,8 +9,8 @@ use crate::runtime::{gate, key_costs};
 use nagi_proto::Args;
 use std::sync::atomic::Ordering;
 
-/// Queues a request of a client in a transaction, unless it is one that runs at once. Returns
-/// whether it was queued.
+/// Queues a request of a client in a transaction, unless the command runs at once (such as EXEC).
+/// Returns whether it was queued.
 ///
 /// # Errors
 /// The command is not allowed within a transaction.
@@ -38,8 +38,8 @@ pub(crate) fn queue(
     Ok(true)
 }
 
-/// Whether a request fits below `maxmemory` with those queued before it, for which keys are
-/// evicted. EXEC evicts nothing, so it would otherwise exceed the limit by all that it stores.
+/// Whether a request and those queued before it fit below `maxmemory`; evicts keys for them. EXEC
+/// evicts nothing, so it would otherwise exceed the limit by everything that it stores.
 fn has_room(cx: &Context<'_>, args: Args<'_>) -> bool {
     let store = cx.db.store();
     if store.is_over_limit() && !gate::make_room(cx) {
@@ -51,14 +51,14 @@ fn has_room(cx: &Context<'_>, args: Args<'_>) -> bool {
     let queued = cx.client.info.queued_bytes.load(Ordering::Relaxed);
     let bytes = queued + key_costs::request_bytes(args);
     store.has_room_for(bytes) && {
-        // What is missing after the time is used up is evicted for the next request.
+        // If the time for this eviction is used up, the next request evicts the rest.
         let _is_missing = gate::make_room_for(cx, bytes);
         true
     }
 }
 
-/// Makes EXEC refuse a client's transaction after a refused request, if the client is in one.
-/// Returns the reply in place of `error`: for EXEC, that nothing is executed.
+/// Marks a client's transaction as failed after a refused request, so that EXEC refuses it. Returns
+/// a reply that replaces `error`: for EXEC itself, that nothing was executed.
 #[cold]
 pub(crate) fn abort(entry: Option<&Entry>, cx: &mut Context<'_>, error: &Error) -> Option<Error> {
     if entry.is_some_and(|entry| entry.command.flags.contains(Flags::RUNS_QUEUED)) {

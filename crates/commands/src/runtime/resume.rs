@@ -7,10 +7,10 @@ use crate::runtime::suspension::{Remainder, When};
 use crate::state::hooks::HookFlags;
 use nagi_store::{Interning, Rope};
 
-/// Runs a request for one slice. If `cx.suspension` is set afterwards, there is more to do.
+/// Continues a request for one slice. If `cx.suspension` is set afterwards, there is more to do.
 pub fn go_on<C: CommandSet>(cx: &mut Context<'_, C>, suspension: Suspension<C>) {
     match suspension.what {
-        // Otherwise it would cause events faster than they are sent.
+        // The job waits, since it would cause events faster than they are sent.
         Remainder::Job(job)
             if cx.hooks.reasons().contains(HookFlags::NOTIFIED) && notification::holds_up(cx) =>
         {
@@ -22,7 +22,7 @@ pub fn go_on<C: CommandSet>(cx: &mut Context<'_, C>, suspension: Suspension<C>) 
                 C::refuse(cx, &error);
             }
         }
-        // The place in the queue is kept until it has run.
+        // `_place` keeps the place in the queue until the request has run.
         Remainder::Restart(_place) => {
             gate::end_hold(cx);
             C::execute(cx);
@@ -40,7 +40,7 @@ fn restart_with<C: CommandSet>(cx: &mut Context<'_, C>, keys: Vec<(usize, Intern
     }
     for (place, key) in keys {
         if let Some((argument, found)) = cx.args.large(place).zip(key.found()) {
-            // As ropes, large arguments are freed by the reclaimer.
+            // Dropping a rope passes the memory of large arguments to the reclaimer.
             drop(Rope::from_chunks(argument.join_as(found)));
         }
     }

@@ -20,12 +20,12 @@ pub(crate) struct Awaited(Option<Box<Names>>);
 struct Names {
     keys: Vec<Name>,
     reached: BTreeSet<Name>,
-    /// Whether whole databases are claimed.
+    /// Whether all keys of whole databases are claimed.
     is_whole: bool,
 }
 
 impl Awaited {
-    /// Adds a key that was changed or is about to be.
+    /// Adds a key that was changed or will be changed.
     pub(crate) fn add(&mut self, blocked: &BlockedClients, name: &[u8]) {
         if !blocked.may_concern(name) {
             return;
@@ -49,12 +49,12 @@ impl Awaited {
         names.for_each(|name| claiming.add(cx.db.key(name), Intent::Write));
     }
 
-    /// All of the keys.
+    /// All keys that must be claimed.
     pub(crate) fn reached(&self) -> impl Iterator<Item = &Name> {
         self.0.iter().flat_map(|names| &names.reached)
     }
 
-    /// Whether `claimed` includes all of them.
+    /// Whether `claimed` includes all of these keys.
     pub(crate) fn is_within(&self, claimed: &Awaited) -> bool {
         let mut names = self.0.iter().flat_map(|names| &names.reached);
         names.all(|name| claimed.has(name))
@@ -65,7 +65,7 @@ impl Awaited {
     }
 }
 
-/// The state of serving clients.
+/// The progress of serving blocked clients.
 #[derive(Debug)]
 pub(crate) struct Service {
     /// Keys that may be able to serve clients, each with its database.
@@ -76,7 +76,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Serves the clients that are blocked on these changed keys.
+    /// Begins to serve the clients that are blocked on these changed keys.
     pub(crate) fn new(cx: &Context<'_>, awaited: Awaited) -> Self {
         let mut service = Service { ready: VecDeque::new(), last: 0, awaited: Awaited::default() };
         let keys = awaited.0.iter().flat_map(|names| &names.keys);
@@ -111,7 +111,7 @@ impl Service {
                 waiter.refuse_memory();
                 blocked.leave(&waiter);
             } else {
-                // Before it is served: its worker may then reply at once.
+                // Recorded before the client is served, since its worker may reply at once.
                 if let Some((client, keys)) = waiter.tracked() {
                     tracking::remember_served(cx, client, keys);
                 }

@@ -1,11 +1,11 @@
-//! Requests in the form of MONITOR and the slow log: without secrets.
+//! Requests in the form in which MONITOR and the slow log show them, without secrets.
 
 use crate::{Client, ClientInfo, Command, Entry, HookFlags, Marks, Server};
 use nagi_proto::Args;
 use nagi_store::since_1970;
 use std::fmt::Write as _;
 
-/// Maximum arguments of a request that are kept, and maximum bytes of one, as in Redis.
+/// Maximum arguments of a request that are kept, and maximum bytes of an argument, as in Redis.
 const ARGUMENTS: usize = 32;
 const ARGUMENT_BYTES: usize = 128;
 /// The replacement for a secret.
@@ -33,8 +33,7 @@ pub fn kept_arguments(entry: Option<&Entry>, args: Args<'_>) -> Vec<Vec<u8>> {
     kept
 }
 
-/// Shortens an argument of `len` bytes to its start, which is all that remains of a stored long
-/// one.
+/// Shortens an argument of `len` bytes, of which at least the first bytes are in `start`.
 pub(crate) fn shorten(start: &[u8], len: usize) -> Vec<u8> {
     let shown = start.get(..ARGUMENT_BYTES).unwrap_or(start);
     match len - shown.len() {
@@ -43,7 +42,7 @@ pub(crate) fn shorten(start: &[u8], len: usize) -> Vec<u8> {
     }
 }
 
-/// Shows monitors a request that has run, by its [`words`].
+/// Shows a request, in the form of [`words`], to all monitors.
 pub(crate) fn show(server: &dyn Server, client: &Client, words: &str) {
     let queued = server.hooks().monitors.push(&line(client, words));
     queued.workers.into_iter().for_each(|worker| server.show_monitors(worker));

@@ -1,5 +1,5 @@
-//! The time of requests that run inside another one: EXEC, or a script. The session that times
-//! requests sees only the outer one.
+//! The time of requests that run inside another request: EXEC or a script. The session only times
+//! the outer request.
 
 use crate::runtime::context::Context;
 use crate::runtime::shown;
@@ -15,19 +15,19 @@ use std::time::{Duration, Instant};
 /// Time and reply bytes of a request.
 pub(crate) struct Spent {
     began: Instant,
-    /// The part of that time in which it was executed.
+    /// The part of the time since `began` in which the request was executed.
     pub(crate) executed: Duration,
     pub(crate) reply_bytes: usize,
 }
 
 impl Spent {
-    /// The initial value for a request that began at `began`.
+    /// The counts of a request that has just begun.
     pub(crate) fn since(began: Instant) -> Self {
         Spent { began, executed: Duration::ZERO, reply_bytes: 0 }
     }
 
-    /// Counts the time of a request that was completed at `ended`, records its values if it was
-    /// large, and logs it if it was or has taken long.
+    /// Counts the time of a request that was completed at `ended`. Records its values if it was
+    /// large, and logs it if it was large or slow.
     pub(crate) fn report(&self, cx: &Context<'_>, (row, args): (usize, Args<'_>), ended: Instant) {
         self.note_values(cx, (row, args));
         let (config, total) = (cx.server.config(), ended.duration_since(self.began));

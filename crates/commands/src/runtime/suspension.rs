@@ -3,7 +3,7 @@
 use nagi_store::{Interning, Wait};
 use std::time::{Duration, Instant};
 
-/// Requests of one connection after which its share of a tick ends.
+/// The number of requests of one connection after which its worker turns to the next connection.
 pub const SLICE_REQUESTS: usize = 1024;
 
 /// When a suspended request continues.
@@ -16,8 +16,8 @@ pub enum When {
     RoomForReplies,
     /// When its client's waker has been called.
     Woken,
-    /// Likewise, but that may take very long; the request is abandoned if its client disconnects
-    /// before.
+    /// Like `Woken`, but the wait may be very long: the request is abandoned if its client
+    /// disconnects before.
     Served,
 }
 
@@ -40,12 +40,14 @@ impl JobProgress {
     /// No data has been changed yet, and there is more to do.
     pub const NEXT_TICK: JobProgress =
         JobProgress::Pending { when: When::NextTick, is_committed: false };
-    /// Likewise, with replies that its client must read first if they are many.
+    /// No data has been changed yet, and there is more to do. Many replies must be read by the
+    /// client before the job continues.
     pub const ROOM_FOR_REPLIES: JobProgress =
         JobProgress::Pending { when: When::RoomForReplies, is_committed: false };
     /// No data has been changed yet; the client's waker will be called.
     pub const WOKEN: JobProgress = JobProgress::Pending { when: When::Woken, is_committed: false };
-    /// Likewise, but that may take very long.
+    /// No data has been changed yet; the client's waker will be called, but perhaps after a very
+    /// long time.
     pub const SERVED: JobProgress =
         JobProgress::Pending { when: When::Served, is_committed: false };
     /// Data has been changed, and there is more to do.
@@ -53,7 +55,7 @@ impl JobProgress {
         JobProgress::Pending { when: When::NextTick, is_committed: true };
 }
 
-/// An incomplete request, with a job of type `J`. Its client's next request waits until it is
+/// An incomplete request, with a job of type `J`. The client's next request waits until it is
 /// complete.
 pub struct Suspension<J> {
     /// When it continues.
@@ -67,10 +69,11 @@ pub struct Suspension<J> {
 pub(crate) enum Remainder<J> {
     /// Call the job again.
     Job(J),
-    /// Run it from the start. The place in a queue, if any, is kept until it has run.
+    /// Run the request from the start. The place in a queue, if any, is kept until the request has
+    /// run.
     Restart(Option<Wait>),
-    /// Run it from the start when these long keys have been found, each at its index among the
-    /// arguments. The client's waker is called for each.
+    /// Run the request from the start when these long keys have been found, each at its index among
+    /// the arguments. The client's waker is called for each key.
     LongKeys(Vec<(usize, Interning)>),
 }
 
@@ -81,7 +84,7 @@ impl<J> Suspension<J> {
         Suspension { when: When::NextTick, is_committed: false, what: Remainder::Job(job) }
     }
 
-    /// A job after a slice; `None` if it is done.
+    /// The suspension after a slice of a job; `None` if the job is done.
     pub(crate) fn after(progress: JobProgress, job: J) -> Option<Self> {
         match progress {
             JobProgress::Done => None,

@@ -6,7 +6,8 @@ use crate::state::tracking::as_client;
 use crate::{Access, Error, Flags, Server};
 use nagi_proto::Args;
 
-/// Runs a request of a client that tracks keys, with `run`.
+/// Calls `run`, which runs a request of a client that tracks keys, and tracks the keys that it
+/// reads.
 #[cold]
 pub(crate) fn run<'a>(
     entry: &Entry,
@@ -49,7 +50,7 @@ pub(crate) fn run<'a>(
     outcome
 }
 
-/// Whether the keys that a request reads are tracked.
+/// Whether a client tracks the keys that this command reads.
 pub(crate) fn is_remembered(command: &Command, cx: &Context<'_>) -> bool {
     let Some(tracking) = &cx.client.tracking else { return false };
     let options = &tracking.options;
@@ -59,7 +60,8 @@ pub(crate) fn is_remembered(command: &Command, cx: &Context<'_>) -> bool {
         && (!options.opts_out || tracking.caching != Some(false))
 }
 
-/// Whether it may be CLIENT CACHING, or a request between that and the one it applies to.
+/// Whether a command may be CLIENT CACHING, or may come between CLIENT CACHING and the request to
+/// which that applies.
 fn is_about_clients(entry: &Entry) -> bool {
     entry.full_name.starts_with("client|")
 }
@@ -100,8 +102,8 @@ fn invalidate_if_changed<C: CommandSet>(cx: &Context<'_, C>, key: &[u8]) {
     }
 }
 
-/// Tracks the keys of a blocked client that is served: they have just been changed, which is
-/// reported like any other change, and they cannot change again before this returns.
+/// Tracks the keys of a blocked client that is served. The change that serves it is reported like
+/// any other change, and the keys cannot change again before this function returns.
 pub(crate) fn remember_served<'k>(
     cx: &Context<'_>,
     client: u64,

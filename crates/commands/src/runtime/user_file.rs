@@ -1,4 +1,4 @@
-//! Loading users at the start: from lines of the configuration, or from a file of users.
+//! Loads users at startup: from lines of the configuration, or from the ACL file.
 
 use crate::config::{Config, replace};
 use crate::error::Error;
@@ -12,10 +12,10 @@ const NO_FILE: Error = Error::fixed(
      configuration file set) in order to store users in the Redis configuration.",
 );
 
-/// Loads the users for the start of a server from its configuration or its file of users.
+/// Loads the users at startup from the configuration or from the ACL file.
 ///
 /// # Errors
-/// The faults in them.
+/// The invalid lines, or the reason why the file cannot be read.
 pub fn load_at_start(config: &Config, table: &'static CommandTable) -> Result<(), String> {
     let lines = config.take_user_lines();
     let has_file = !config.aclfile.get().is_empty();
@@ -42,10 +42,10 @@ pub fn load_at_start(config: &Config, table: &'static CommandTable) -> Result<()
     Ok(())
 }
 
-/// Reads the file of users.
+/// Reads the ACL file (`aclfile`).
 ///
 /// # Errors
-/// There is none, it cannot be read, or lines are invalid, all of which are listed.
+/// No file is configured, it cannot be read, or some lines are invalid; all of these are listed.
 pub(crate) fn read(config: &Config, table: &'static CommandTable) -> Result<UsersByName, Error> {
     let path = config.aclfile.get();
     if path.is_empty() {
@@ -58,17 +58,17 @@ pub(crate) fn read(config: &Config, table: &'static CommandTable) -> Result<User
     parse(&text, &path, &acl)
 }
 
-/// Reads the text of a file of users, which is at this path.
+/// Parses the text of the ACL file at this path.
 ///
 /// # Errors
-/// Lines are invalid, all of which are listed.
+/// Some lines are invalid; all of them are listed.
 pub(crate) fn parse<H>(text: &[u8], path: &str, acl: &Acl<'_, H>) -> Result<UsersByName, Error> {
     let lines = (1..).zip(text.split(|byte| *byte == b'\n'));
-    // There are no comments: ACL SAVE would lose them.
+    // The format has no comments, since ACL SAVE would remove them.
     let lines = lines.map(|(number, line)| (format!("{path}:{number}"), line.trim_ascii()));
     let lines = lines.filter(|(_, line)| !line.is_empty());
     let words = |line: &[u8]| {
-        // The second is the user's name, which may be empty; the others are rules.
+        // The second word is the user's name, which may be empty; the following words are rules.
         let words = line.split(|byte| *byte == b' ').enumerate();
         let words = words.filter(|(place, word)| *place == 1 || !word.is_empty());
         words.map(|(_, word)| word.to_vec()).collect::<Vec<_>>()
@@ -85,10 +85,10 @@ pub(crate) fn parse<H>(text: &[u8], path: &str, acl: &Acl<'_, H>) -> Result<User
     Ok(users)
 }
 
-/// Writes all users to the file of users, atomically.
+/// Writes all users to the ACL file, atomically.
 ///
 /// # Errors
-/// There is none, or it cannot be written.
+/// No file is configured, or it cannot be written.
 pub(crate) fn write(config: &Config) -> Result<(), Error> {
     let path = config.aclfile.get();
     if path.is_empty() {
@@ -100,7 +100,7 @@ pub(crate) fn write(config: &Config) -> Result<(), Error> {
     })
 }
 
-/// The text of a file of these users.
+/// The text of an ACL file with these users.
 pub(crate) fn text(users: &UsersByName) -> Vec<u8> {
     let mut text = Vec::new();
     for (name, user) in users {

@@ -1,6 +1,6 @@
-//! MIGRATE: keys move to another server. It is done by the script thread, which may wait: the keys
-//! are claimed meanwhile, so that each is here or there, and only requests for them and scripts
-//! wait as well.
+//! MIGRATE: moves keys to another server. The script thread executes it, since that thread may
+//! block: the keys stay claimed until they have been moved. Only requests for these keys, and
+//! scripts, wait.
 
 use crate::runtime::migration::Migration;
 use crate::scripting::caller::{execute_unchecked, note_if_slow};
@@ -12,19 +12,19 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// Replies that are waited for at a time.
+/// Maximum RESTORE requests that are sent before their replies are read.
 const PENDING: usize = 64;
-/// How long to wait for the other server before checking again whether this one stops.
+/// The interval in which a wait for the other server checks whether MIGRATE must end.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The longest line of a reply that is read.
+/// Maximum length of a line in a reply, in bytes.
 const LINE_BYTES: usize = 64 * 1024;
-/// Most bytes that are kept for the next value.
+/// Maximum capacity of the buffer that is kept for the next value, in bytes.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// What became of it: whether there were any keys, or the error for the client.
+/// The result: whether any of the keys existed, or the error for the client.
 pub(super) type Migrated = Result<bool, Vec<u8>>;
 
-/// Does what a request asks for, whose keys have been claimed.
+/// Executes a MIGRATE request, whose keys have been claimed.
 pub(super) fn migrate(
     server: &impl ScriptingServer,
     context: &ThreadContext,
@@ -48,7 +48,8 @@ pub(super) fn migrate(
     moved.map(|()| true)
 }
 
-/// Sends keys to the other server, and removes here those that have arrived there.
+/// Sends keys to the other server, and deletes here those that it has accepted, unless they are
+/// copied.
 fn move_keys<S: ScriptingServer>(
     values: &mut Values<'_, S>,
     migration: &Migration<'_>,
@@ -60,13 +61,13 @@ fn move_keys<S: ScriptingServer>(
     let mut moved = Vec::new();
     let sent = target.send_keys(values, migration, keys, &mut moved);
     if !migration.copies {
-        // What has arrived there goes here, whatever came of the rest.
+        // Keys that have been restored there are deleted here, even if others failed.
         moved.iter().for_each(|key| values.run_words(&[b"DEL", key]));
     }
     sent
 }
 
-/// The keys' values, read by commands of this server.
+/// Reads and deletes keys by running commands of this server.
 struct Values<'a, S> {
     server: &'a S,
     context: &'a ThreadContext,
@@ -84,7 +85,8 @@ impl<S: ScriptingServer> Values<'_, S> {
         self.output.slices().flatten().copied().collect()
     }
 
-    /// Milliseconds until a key expires, 0 for never; nothing if there is no such key.
+    /// Returns the time to live of a key in milliseconds, 0 for no expiry; `None` if the key does
+    /// not exist.
     fn ttl_ms(&mut self, key: &[u8]) -> Option<u64> {
         self.run_words(&[b"PTTL", key]);
         let reply = self.reply();
@@ -95,7 +97,7 @@ impl<S: ScriptingServer> Values<'_, S> {
         }
     }
 
-    /// A key's value as DUMP writes it; nothing if there is no such key.
+    /// Returns a key's value in the format of DUMP; `None` if the key does not exist.
     fn payload(&mut self, key: &[u8]) -> Option<Vec<u8>> {
         self.run_words(&[b"DUMP", key]);
         let mut reply = self.reply();
@@ -109,7 +111,7 @@ impl<S: ScriptingServer> Values<'_, S> {
     }
 }
 
-/// The other server.
+/// The connection to the other server.
 struct Target<'a> {
     stream: TcpStream,
     timeout: Duration,
@@ -117,7 +119,7 @@ struct Target<'a> {
     input: Vec<u8>,
 }
 
-/// The other server's reply to a request, which may be an error.
+/// The other server's reply to a request: success, or the text of an error.
 type Outcome = Result<(), String>;
 
 impl<'a> Target<'a> {
@@ -135,7 +137,7 @@ impl<'a> Target<'a> {
         Ok(Target { stream, timeout: migration.timeout, is_to_end, input: Vec::new() })
     }
 
-    /// Logs in, and chooses the database.
+    /// Logs in if MIGRATE has AUTH, and selects the database.
     fn prepare(&mut self, migration: &Migration<'_>) -> Result<(), Vec<u8>> {
         if !migration.login.is_empty() {
             let words: Vec<&[u8]> =
@@ -147,8 +149,8 @@ impl<'a> Target<'a> {
         refused(self.reply()?)
     }
 
-    /// Sends keys, and notes those that have arrived. An error of the other server's about one of
-    /// them does not keep the rest back.
+    /// Sends keys, and adds those that the other server has accepted to `moved`. After an error for
+    /// one key, the remaining keys are still sent.
     fn send_keys<'k, S: ScriptingServer>(
         &mut self,
         values: &mut Values<'_, S>,
@@ -201,7 +203,7 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// A reply of one line.
+    /// Reads a reply of one line.
     fn reply(&mut self) -> Result<Outcome, Vec<u8>> {
         let failed = || b"IOERR error or timeout reading from target instance".to_vec();
         let due = Instant::now() + self.timeout;
@@ -232,7 +234,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The client's error for one of the other server's.
+/// Wraps an error of the other server in the error for the client.
 fn refused(outcome: Outcome) -> Result<(), Vec<u8>> {
     outcome.map_err(|error| format!("ERR Target instance replied with error: {error}").into_bytes())
 }

@@ -1,5 +1,5 @@
-//! The script thread: it runs scripts one after the other, and the commands that they call, as a
-//! worker runs those of its clients.
+//! The script thread: it runs scripts one after the other, and executes the commands that they call
+//! as a worker executes its clients' requests.
 
 mod caller;
 mod functions;

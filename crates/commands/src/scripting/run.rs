@@ -16,17 +16,17 @@ use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// How often a script that waits looks whether it is to end.
+/// The interval in which a script that waits for a key checks for its end.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// What the script thread has for itself, as each worker does.
+/// The script thread's counters and memory accounting: each worker has its own as well.
 pub(super) struct ThreadContext {
     pub(super) counters: Arc<Counters>,
     pub(super) tally: Arc<Tally>,
     pub(super) waker: Waker,
-    /// For Lua's memory and the buffers of a script's commands, which are no data.
+    /// Accounts for Lua's memory and for the buffers of a script's commands, which are not data.
     overhead: RefCell<LargeOverhead>,
-    /// What was noted last of the general allocator.
+    /// Bytes of the general allocator that were accounted for last.
     noted_bytes: Cell<usize>,
 }
 
@@ -40,7 +40,7 @@ impl Wake for ThreadWaker {
 }
 
 impl ThreadContext {
-    /// That of the thread that calls, whose counters are the last.
+    /// The context of the calling thread. Its counters follow those of the workers.
     pub(super) fn new(store: &Store, server: &dyn Server) -> Self {
         let index = server.process().workers;
         ThreadContext {
@@ -52,14 +52,14 @@ impl ThreadContext {
         }
     }
 
-    /// Notes what Lua has taken by now, and that there are buffers with so many bytes beside it.
+    /// Accounts for the memory that Lua uses now, and for `buffer_bytes` of buffers.
     pub(super) fn note_memory(&self, buffer_bytes: usize) {
         let (general, mapped) = nagi_script::taken_bytes();
         self.noted_bytes.set(general + buffer_bytes);
         self.overhead.borrow_mut().set(general + buffer_bytes, mapped);
     }
 
-    /// The same in the middle of a script, where little is left to the next time.
+    /// Does the same during a script, but only after a change of more than `LITTLE_BYTES`.
     pub(super) fn note_growth(&self, buffer_bytes: usize) {
         const LITTLE_BYTES: usize = 32 * 1024;
         let (general, _) = nagi_script::taken_bytes();
@@ -68,7 +68,7 @@ impl ThreadContext {
         }
     }
 
-    /// A database at a time. While writes are paused nothing in it expires.
+    /// The database with this index. While writes are paused, none of its keys expires.
     pub(super) fn database<'a>(
         &'a self,
         (store, server): (&'a Store, &dyn Server),
@@ -80,35 +80,35 @@ impl ThreadContext {
     }
 }
 
-/// A script that runs.
+/// A running script.
 pub(super) struct Run {
-    /// Commands are called on its behalf; its replies go to the script.
+    /// The client on whose behalf commands run; their replies go to the script.
     pub(super) client: Client,
     pub(super) claim: Claim,
-    /// The keys that it has claimed, and what for.
+    /// The claimed keys, each with the intent of its claim.
     held: HashMap<Name, Intent>,
     holds_everything: bool,
-    /// Whether it may change nothing.
+    /// Whether its commands may only read.
     pub(super) is_read_only: bool,
-    /// What it claims further keys for.
+    /// The intent with which further keys are claimed.
     pub(super) intent: Intent,
-    /// Whether there was no memory when it began, and it did not say that it needs none.
+    /// Whether memory was exhausted when it began, and it has not declared `allow-oom`.
     pub(super) lacks_memory: bool,
     pub(super) has_written: bool,
-    /// Whether its reply has an error in it.
+    /// Whether its reply contains an error.
     pub(super) has_failed: bool,
-    /// The time when it began, which is that of all of its commands.
+    /// The time when it began, in milliseconds since 1970; all of its commands see this time.
     pub(super) now_ms: u64,
     pub(super) started: Instant,
     pub(super) number: u64,
     pub(super) is_slow: bool,
-    /// Room for the reply of a command.
+    /// The buffer for the reply of a command.
     pub(super) output: Output,
-    /// What the buffers of its last command take.
+    /// Allocated bytes of the buffers of its last command.
     pub(super) buffer_bytes: usize,
 }
 
-/// A script was ended while it waited for a key.
+/// The script was ended while it waited for a key.
 #[derive(Debug)]
 pub(super) struct Ended;
 
@@ -133,12 +133,12 @@ impl Run {
         }
     }
 
-    /// Notes that a key is among those that were claimed before it began.
+    /// Records a key that was claimed before the script began.
     pub(super) fn note_claimed(&mut self, key: &[u8], intent: Intent) {
         self.held.insert(key.into(), intent);
     }
 
-    /// Claims a key as well, unless it has it.
+    /// Claims a further key, unless it is claimed with a sufficient intent already.
     pub(super) fn claim(
         &mut self,
         store: &Store,
@@ -161,7 +161,7 @@ impl Run {
         Ok(())
     }
 
-    /// Claims everything.
+    /// Claims all keys of all databases.
     pub(super) fn claim_everything(
         &mut self,
         store: &Store,
@@ -195,8 +195,9 @@ impl Run {
         }
     }
 
-    /// The keys that it may have changed, for which clients may wait; with those to which goes what
-    /// these are given claimed.
+    /// Collects the keys that the script may have changed and on which clients may be blocked. The
+    /// destination keys of these clients (BLMOVE) are claimed as well. Also returns the names of
+    /// the changed keys.
     pub(super) fn awaited(
         &mut self,
         store: &Store,
@@ -220,14 +221,15 @@ impl Run {
             let lacking =
                 awaited.reached().find(|name| self.held.get(*name) != Some(&Intent::Write));
             let Some(lacking) = lacking.cloned() else { return (awaited, written) };
-            // It was not claimed while the clients were looked for: they are once more.
+            // Clients may have blocked before this key was claimed, so the keys are collected
+            // again.
             if self.claim(store, context, &lacking, Intent::Write, || false).is_err() {
                 return (Awaited::default(), Vec::new());
             }
         }
     }
 
-    /// Serves the clients that wait for keys.
+    /// Serves the clients that are blocked on these keys.
     pub(super) fn serve(
         &mut self,
         store: &Store,

@@ -5,14 +5,15 @@ use nagi_script::LogLevel;
 use nagi_store::Store;
 use std::time::Duration;
 
-/// A server as the script thread sees it.
+/// The parts of the server that the script thread uses.
 pub trait ScriptingServer: Server + Send + Sync + 'static {
-    /// The keyspace, which has counters for one more than there are workers.
+    /// The keyspace. It has one set of counters for each worker, and one more for the script
+    /// thread.
     fn store(&self) -> &Store;
 
-    /// Writes what a script has to say into the log.
+    /// Writes a line of a script (`redis.log`) to the log.
     fn log_of_script(&self, level: LogLevel, text: &str);
 
-    /// Says in the log that a script has run for so long.
+    /// Logs that a script has run for the time `took`.
     fn report_slow_script(&self, took: Duration);
 }

@@ -40,7 +40,7 @@ pub fn run_scripts<S: ScriptingServer>(server: &Arc<S>) {
         loaded: Loaded::default(),
     };
     tracking::begin_worker(server.process().workers);
-    // Claims are announced while scripts follow each other.
+    // Claims are announced from the second of several scripts in quick succession on.
     let (mut announced, mut lull) = (None, None);
     loop {
         match server.scripts().next(lull) {
@@ -68,30 +68,30 @@ const LULL: Duration = Duration::from_millis(2);
 struct ScriptThread<S> {
     server: Arc<S>,
     context: Rc<ThreadContext>,
-    /// The script that runs, which the engine's host shares.
+    /// The running script, shared with the host of the engines.
     run: Rc<RefCell<Option<Run>>>,
-    /// Created for the first script.
+    /// The engine for scripts, created for the first script.
     engine: Option<Engine>,
-    /// The number of SCRIPT FLUSHes when the engine was created.
+    /// The number of SCRIPT FLUSH requests when the engine was created.
     flushes: u64,
-    /// Created for the first library of functions.
+    /// The engine for functions, created for the first library.
     functions: Option<Engine>,
     loaded: Loaded,
 }
 
-/// Why a script does not run, or has failed: an error, and whether it was counted.
+/// The error for a script that cannot run or has failed, and whether the error was counted.
 type ScriptError = (Vec<u8>, bool);
 
-/// A script that is to run.
+/// A script or function to run.
 struct Invocation {
     target: Target,
     flags: ScriptFlags,
 }
 
-/// What runs.
+/// The code to run.
 enum Target {
     Script(Digest),
-    /// A function of a library.
+    /// A function, by its library and its name.
     Function(Arc<Library>, String),
 }
 
@@ -99,12 +99,12 @@ fn script_error(text: impl AsRef<[u8]>) -> ScriptError {
     ([b"ERR ", text.as_ref()].concat(), false)
 }
 
-/// Whether a library takes the place of the one of its name.
+/// The policy of FUNCTION LOAD: whether a library replaces an existing one of the same name.
 fn policy(replaces: bool) -> Policy {
     if replaces { Policy::Replace } else { Policy::New }
 }
 
-/// Replies with a name, or with OK if there is none.
+/// Replies with a name, or with OK if there is none; `done` may also be an error.
 fn reply_to(
     task: &Task,
     joint: Option<Claim>,
@@ -121,7 +121,7 @@ fn reply_to(
 }
 
 impl<S: ScriptingServer> ScriptThread<S> {
-    /// Performs a task and hands the outcome to its client.
+    /// Performs a task and passes the outcome to its client.
     fn serve(&mut self, mut task: Task) {
         let joint = task.joint.take();
         let mut outcome = match task.asked {
@@ -155,7 +155,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         scripts.function_bytes.store(function_bytes, Ordering::Relaxed);
     }
 
-    /// SCRIPT LOAD
+    /// Executes SCRIPT LOAD.
     fn load(&mut self, task: &Task, joint: Option<Claim>) -> Outcome {
         let text = task.args().get(2).unwrap_or_default();
         let mut outcome = Outcome { joint, ..Outcome::default() };
@@ -170,7 +170,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         outcome
     }
 
-    /// The engine, without scripts that have been forgotten.
+    /// Returns the engine for scripts, which is created anew after SCRIPT FLUSH.
     fn engine(&mut self) -> Result<&mut Engine, ScriptError> {
         let flushes = self.server.scripts().flushes();
         if self.flushes != flushes {
@@ -186,7 +186,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         Ok(engine)
     }
 
-    /// An engine for scripts, or for libraries of functions.
+    /// Creates an engine for scripts, or for libraries of functions if `has_libraries`.
     fn open(&self, has_libraries: bool) -> Result<Engine, ScriptError> {
         let host = Caller {
             server: Arc::clone(&self.server),
@@ -197,7 +197,8 @@ impl<S: ScriptingServer> ScriptThread<S> {
         Engine::new(Box::new(host), REDIS_VERSION, has_libraries, limit).map_err(script_error)
     }
 
-    /// The engine of functions, without those of libraries that are gone, and what it has.
+    /// Returns the engine for functions, from which deleted libraries have been removed, and its
+    /// loaded libraries.
     fn functions(&mut self) -> Result<(&mut Engine, &mut Loaded), ScriptError> {
         if self.functions.is_none() {
             self.functions = Some(self.open(true)?);
@@ -210,7 +211,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         Ok((engine, &mut self.loaded))
     }
 
-    /// Loads libraries, and tells clients of them all at one moment. Returns their names.
+    /// Loads libraries, and makes all of them visible to clients at once. Returns their names.
     fn load_libraries(
         &mut self,
         codes: &[&[u8]],
@@ -233,7 +234,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         })
     }
 
-    /// FUNCTION RESTORE
+    /// Executes FUNCTION RESTORE.
     fn restore(&mut self, task: &Task, policy: Policy) -> Result<Vec<String>, ScriptError> {
         let payload = task.args().get(2).unwrap_or_default();
         let codes = restore_libraries(payload, self.server.config().proto_max_bulk_len.get());
@@ -247,7 +248,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         self.load_libraries(&codes, policy)
     }
 
-    /// Loads what a file has.
+    /// Loads the libraries that were read from a file.
     fn load_read(&mut self) {
         let codes = self.server.scripts().take_read();
         for code in codes {
@@ -259,7 +260,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         }
     }
 
-    /// Compiles a script's text, unless that was done, and remembers it.
+    /// Compiles a script unless the engine has it already, and caches its text.
     fn compile(&mut self, text: &[u8], is_loaded: bool) -> Result<Invocation, ScriptError> {
         let name = Digest::of(text);
         let source = Source::parse(text).map_err(|error| script_error(error.0))?;
@@ -276,7 +277,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         Ok(Invocation { target: Target::Script(name), flags: source.flags })
     }
 
-    /// The script that a request is for.
+    /// Finds or compiles the script or function that a request calls.
     fn invocation(&mut self, task: &Task) -> Result<Invocation, ScriptError> {
         let word = task.args().get(1).unwrap_or_default();
         if task.asked == TaskKind::Call {
@@ -295,7 +296,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         self.compile(&text, false)
     }
 
-    /// The function of a name.
+    /// Finds the function with this name, and loads its library if necessary.
     fn function(&mut self, name: &[u8]) -> Result<Invocation, ScriptError> {
         let library = self.server.scripts().library_of(name);
         let library = library.ok_or_else(|| script_error("Function not found"))?;
@@ -310,7 +311,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         Ok(Invocation { target: Target::Function(library, name), flags })
     }
 
-    /// EVAL and its relatives, and FCALL.
+    /// Executes EVAL, its variants, or FCALL.
     fn eval(&mut self, task: &Task, joint: Option<Claim>) -> Outcome {
         let is_leased = joint.is_some();
         let invocation = match self.invocation(task) {
@@ -331,8 +332,8 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let args = task.args();
         let count = args.get(2).and_then(parse_i64).and_then(|count| usize::try_from(count).ok());
         let keys = args.skip(3).take(count.unwrap_or(0));
-        // In a transaction a later script may change what this one reads, and a claim to read that
-        // others may share cannot become one to write.
+        // Within a transaction, a later script may change the keys that this one reads, and a
+        // shared claim for reading cannot be upgraded to one for writing.
         let only_reads = is_read_only && !is_leased;
         let intent = if only_reads { Intent::Read } else { Intent::Write };
         let mut run = self.begin(task, joint, keys, intent);
@@ -366,7 +367,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         outcome
     }
 
-    /// MIGRATE
+    /// Executes MIGRATE.
     fn migrate(&mut self, task: &Task, joint: Option<Claim>) -> Outcome {
         let migration = match Migration::parse(task.args()) {
             Ok(migration) => migration,
@@ -391,7 +392,8 @@ impl<S: ScriptingServer> ScriptThread<S> {
         outcome
     }
 
-    /// Claims a script's keys, unless it is within a transaction that has done so.
+    /// Claims the keys of a script, unless its transaction has claimed them (`joint`), and creates
+    /// its client.
     fn begin(&self, task: &Task, joint: Option<Claim>, keys: Args<'_>, intent: Intent) -> Run {
         held_publications::begin();
         let store = self.server.store();
@@ -416,7 +418,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         run
     }
 
-    /// Claims keys, and waits until they are claimed.
+    /// Claims keys, and blocks until they are claimed.
     fn claim(&self, keys: Args<'_>, intent: Intent) -> Claim {
         let store = self.server.store();
         let db = store.database(0, &self.context.counters, store.now_ms());
@@ -431,7 +433,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         }
     }
 
-    /// Whether there is no memory, and none can be made.
+    /// Whether memory is exhausted and no key can be evicted.
     fn lacks_memory(&self, run: &mut Run) -> bool {
         let store = self.server.store();
         if !store.is_over_limit() {
@@ -454,7 +456,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         cx.hooks.is_paused(run.now_ms) || !gate::make_room(&cx)
     }
 
-    /// Runs the script.
+    /// Runs the script or function in its engine.
     fn execute(
         &mut self,
         task: &Task,
@@ -479,7 +481,8 @@ impl<S: ScriptingServer> ScriptThread<S> {
         outcome
     }
 
-    /// Serves clients that wait for what the script has changed, and gives its keys back.
+    /// Serves clients that are blocked on keys that the script has changed, and releases its
+    /// claims.
     fn end(&self, mut run: Run, is_leased: bool, outcome: &mut Outcome) {
         outcome.ran = run.started.elapsed();
         outcome.has_failed = run.has_failed;
@@ -495,8 +498,8 @@ impl<S: ScriptingServer> ScriptThread<S> {
         } else {
             run.serve(server.store(), server, context, awaited);
         }
-        // While its keys are claimed: subscribers that read them find what it has left, and later
-        // changes are published later.
+        // Published while the keys are claimed: a subscriber that reads them sees the script's
+        // changes, and later changes are published after these.
         notification::end_holding(server);
         server.scripts().end();
     }

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Equal refusals within this time become one entry.
+/// Equal refusals within this time are combined into one entry.
 const TOGETHER_MS: u64 = 60_000;
 
 /// The longest name that is kept, in bytes.
@@ -95,7 +95,7 @@ impl AccessLog {
         self.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
     }
 
-    /// Adds a refusal with its client's line of CLIENT LIST, and keeps at most `most` entries.
+    /// Adds a refusal, with its client's line of CLIENT LIST, and keeps at most `most` entries.
     pub(crate) fn add(&self, refused: Refused<'_>, client: String, now_ms: u64, most: usize) {
         let Refused { reason, context, object, user } = refused;
         let count = self.counts.get(reason as usize);

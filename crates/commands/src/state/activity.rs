@@ -20,8 +20,8 @@ impl Activity {
         *self.0.lock() = Arc::new(fields);
     }
 
-    /// Passes the fields to `look`. The sampler frees what it has allocated, which counts as
-    /// overhead.
+    /// Passes the fields to `look`, under the lock: the sampler must be the thread that frees them,
+    /// since it has allocated them as overhead.
     pub(crate) fn show(&self, look: impl FnOnce(&Fields)) {
         look(&self.0.lock());
     }

@@ -39,18 +39,17 @@ pub(crate) trait Wanted: Debug + Send + Sync {
     /// The key that receives it, if any (BLMOVE).
     fn destination(&self) -> Option<&Name>;
 
-    /// Whether it checks its keys after any change, even if their values are of another type or
-    /// removed.
+    /// Whether any change of its keys makes it check them, even a change of the type or a removal.
     fn wakes_on_any_change(&self) -> bool {
         false
     }
 
-    /// Whether taking it needs several operations, and therefore a claim on the keys.
+    /// Whether taking elements needs several operations, and therefore a claim on the keys.
     fn takes_several_steps(&self) -> bool {
         false
     }
 
-    /// Takes elements from the first key that has some and that `may_take` allows.
+    /// Takes elements from the first key that has some and for which `may_take` returns `true`.
     fn take(
         &self,
         db: Database<'_>,
@@ -84,11 +83,11 @@ pub(crate) enum Taken {
     NoGroup(Name),
 }
 
-/// The check whether a waiting client's user still has the permission for its request.
+/// Checks whether a waiting client's user still has the permission for its request.
 pub(crate) struct Permission(Box<dyn Fn(&Users) -> bool + Send + Sync>);
 
 impl Permission {
-    /// `is_permitted` is evaluated with the users' rights at that time.
+    /// `is_permitted` is called when the permission is checked, with the users at that time.
     pub(crate) fn new(is_permitted: impl Fn(&Users) -> bool + Send + Sync + 'static) -> Self {
         Permission(Box::new(is_permitted))
     }
@@ -105,18 +104,18 @@ impl Debug for Permission {
 pub(crate) enum Outcome {
     /// It is still waiting.
     Waiting,
-    /// It was served this.
+    /// It was served this result.
     Served(Taken),
-    /// Another client has ended its wait (CLIENT UNBLOCK), as a timeout or with an error.
+    /// CLIENT UNBLOCK has ended its wait.
     Unblocked {
-        /// Whether with an error.
+        /// Whether the reply is an error instead of that of a time-out.
         with_error: bool,
     },
-    /// Its user has lost the right to what it waits for.
+    /// Its user has lost the permission for its request.
     Refused,
-    /// There is no memory for its effect.
+    /// Memory is exhausted, and serving it would need more.
     OutOfMemory,
-    /// It no longer waits.
+    /// Its wait has ended, and the outcome was taken.
     Over,
 }
 
@@ -207,8 +206,8 @@ impl Waiter {
 struct Queue {
     /// Waiters by their numbers.
     waiters: BTreeMap<u64, Arc<Waiter>>,
-    /// The destination keys, with the number of clients for each, so that a change of the key need
-    /// not go through ten thousand clients.
+    /// The destination keys (BLMOVE), with the number of clients for each, so that a change of the
+    /// key need not go through ten thousand clients.
     destinations: HashMap<Name, usize>,
 }
 
@@ -264,7 +263,7 @@ impl Default for BlockedClients {
     }
 }
 
-/// A client that starts to wait.
+/// The parts of a client's wait, before it is in the queues.
 #[derive(Debug)]
 pub(crate) struct NewWaiter {
     pub(crate) client: u64,
@@ -300,8 +299,8 @@ impl BlockedClients {
         self.counter(name).load(Ordering::Relaxed) > 0
     }
 
-    /// Enters a client into the queues of its keys, which it has claimed. `enter` is called before
-    /// it can leave.
+    /// Adds a client to the queues of its keys, which it has claimed. Calls `enter` before the
+    /// client can be removed.
     pub(crate) fn enter(self: &Arc<Self>, new: NewWaiter, enter: impl FnOnce()) -> Waiting {
         let NewWaiter { client, database, keys, wanted, permission, tracks, needs_memory, waker } =
             new;
@@ -365,7 +364,7 @@ impl BlockedClients {
         }
     }
 
-    /// Calls `end` if no client waits, before another can enter.
+    /// Calls `end` if no client waits. No client can begin to wait meanwhile.
     pub(crate) fn end_if_empty(&self, end: impl FnOnce()) {
         let table = self.table.lock();
         if table.clients.is_empty() {
@@ -379,7 +378,7 @@ impl BlockedClients {
         waiter.end(Outcome::Unblocked { with_error })
     }
 
-    /// Removes from all queues a client that is about to be closed.
+    /// Removes a client that is about to be closed from all queues.
     pub(crate) fn abandon(&self, client: u64) {
         let waiter = self.table.lock().clients.get(&client).cloned();
         if let Some(waiter) = waiter {
@@ -398,8 +397,8 @@ impl BlockedClients {
         table.queues.get(name).map_or_else(Vec::new, |queues| queues.keys().copied().collect())
     }
 
-    /// The first client in a queue after a number that waits for a value of this type, or for any
-    /// change.
+    /// The first client in a queue whose number is above `after`, and which waits for a value of
+    /// this type or for any change.
     pub(crate) fn next(
         &self,
         name: &[u8],
@@ -416,8 +415,8 @@ impl BlockedClients {
         waiters.find(|waiter| concerns(&*waiter.wanted)).cloned()
     }
 
-    /// Adds to `reached` a key if clients wait for it, and the keys to which its elements move
-    /// transitively. Returns whether any client waits.
+    /// Adds a key to `reached` if clients wait for it. Also adds the keys to which their elements
+    /// move, transitively. Returns whether any client waits for the key.
     pub(crate) fn reach(&self, name: &[u8], reached: &mut BTreeSet<Name>) -> bool {
         let table = self.table.lock();
         let Some((name, _)) = table.queues.get_key_value(name) else { return false };
@@ -442,8 +441,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Takes its outcome. If its time is up, a waiting client stops waiting, with the outcome that
-    /// it was still waiting.
+    /// Takes its outcome. If its time is up and it is still waiting, its wait ends.
     pub(crate) fn outcome(&self, is_time_up: bool) -> Outcome {
         let mut outcome = self.waiter.outcome.lock();
         match *outcome {

@@ -21,7 +21,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 bitflags::bitflags! {
-    /// Reasons for which a client may not run all commands.
+    /// Conditions under which a client's requests need further checks or other special treatment.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Restrictions: u8 {
         /// A password was required when it connected, and has not been given.
@@ -42,7 +42,7 @@ bitflags::bitflags! {
     }
 }
 
-/// The state of one connection that commands read and change. Owned by its worker.
+/// The state of a connection that commands read and change. It is owned by the connection's worker.
 #[derive(Debug)]
 pub struct Client {
     /// The database selected by SELECT.
@@ -51,9 +51,9 @@ pub struct Client {
     pub version: Version,
     /// Whether to close the connection once its replies are sent.
     pub closing: bool,
-    /// Whether the client has asked for that.
+    /// Whether the client has requested that (QUIT).
     pub has_quit: bool,
-    /// Why it may not run all commands.
+    /// The conditions that apply to its requests.
     pub restrictions: Restrictions,
     /// The replies that it receives (CLIENT REPLY).
     pub reply_mode: ReplyMode,
@@ -61,8 +61,8 @@ pub struct Client {
     pub(crate) is_executing: bool,
     /// The time that its requests see within EXEC, or within a script.
     pub(crate) frozen_time: Option<FrozenTime>,
-    /// How long another thread has worked on its request, or it has slept (DEBUG SLEEP); taken when
-    /// the request is timed.
+    /// How long another thread has worked on its request, or how long DEBUG SLEEP has slept; taken
+    /// when the request is timed.
     pub worked_elsewhere: Duration,
     /// Messages published for it while EXEC runs.
     pub(crate) messages: Option<Box<Output>>,
@@ -72,7 +72,7 @@ pub struct Client {
     pub info: Arc<ClientInfo>,
     /// Called when the wait of the client's request ends.
     pub waker: Waker,
-    /// The start of its wait for a save to use less memory, if it waits.
+    /// When it began to wait for a save whose images are near their limit, if it waits.
     pub(crate) delayed_since: Option<Box<Instant>>,
     /// The requests queued since MULTI.
     pub(crate) transaction: Option<Box<Transaction>>,
@@ -80,19 +80,19 @@ pub struct Client {
     pub(crate) watches: Watches,
     /// Its tracking of keys, if enabled.
     pub(crate) tracking: Option<Box<ClientTracking>>,
-    /// The script thread, while EXEC runs its requests and some of these are scripts.
+    /// The lease of the script thread, while EXEC runs requests of which some are scripts.
     pub(crate) leased: Option<Box<Leased>>,
-    /// Its user, once needed; before, the default one.
+    /// Its user; `None` as long as the default user applies and has not been looked up.
     identity: Option<Box<Identity>>,
 }
 
-/// A client's user, as of the last check.
+/// A client's user, as of the last lookup.
 #[derive(Debug)]
 struct Identity {
     name: Name,
     /// `None` if it has been deleted since.
     user: Option<Arc<User>>,
-    /// [`Users::generation`] at that time.
+    /// The [`Users::generation`] of that lookup.
     generation: u64,
 }
 
@@ -128,7 +128,7 @@ impl Client {
         self.identity.as_ref().map_or(DEFAULT_USER, |identity| &identity.name)
     }
 
-    /// Makes it a client of this user.
+    /// Changes its user.
     pub(crate) fn become_user(&mut self, users: &Users, name: &[u8]) {
         let generation = users.generation();
         let identity = Identity { name: name.into(), user: users.get(name), generation };
@@ -156,7 +156,7 @@ impl Client {
         self.has_quit = true;
     }
 
-    /// Selects the database of further requests, which must exist.
+    /// Selects the database of further requests. The database must exist.
     pub(crate) fn select(&mut self, index: usize) {
         self.database = index;
         self.info.database.store(index, Ordering::Relaxed);
@@ -212,16 +212,16 @@ pub enum ReplyMode {
     /// All replies.
     #[default]
     All,
-    /// None, until it changes that.
+    /// No replies until further notice (CLIENT REPLY OFF).
     Nothing,
-    /// All after that to the next request.
+    /// No reply to the next request (CLIENT REPLY SKIP).
     AllButNext,
-    /// All after that to the current request.
+    /// No reply to the current request, the one after CLIENT REPLY SKIP.
     AllButThis,
 }
 
 impl ReplyMode {
-    /// Whether the request that begins now gets a reply.
+    /// Returns whether the request that begins now gets a reply.
     #[inline]
     pub fn begin(&mut self) -> bool {
         if *self == ReplyMode::AllButNext {
@@ -230,7 +230,7 @@ impl ReplyMode {
         *self == ReplyMode::All
     }
 
-    /// Whether a request with a suppressed reply gets one nevertheless: CLIENT REPLY ON.
+    /// Ends the request, and returns whether its reply is sent nevertheless: CLIENT REPLY ON.
     pub fn end(&mut self) -> bool {
         let all = *self == ReplyMode::All;
         if *self == ReplyMode::AllButThis {
@@ -322,7 +322,7 @@ pub struct ClientInfo {
     pub descriptor: i32,
     /// The worker that owns it, which changes when the connection moves.
     pub worker: AtomicUsize,
-    /// Identifies it to that worker; not for other threads.
+    /// Its slot in that worker; meaningless to other threads.
     pub connection_token: AtomicU64,
     /// [`Marks`], as bits.
     pub marks: AtomicU32,
@@ -346,8 +346,8 @@ pub struct ClientInfo {
     pub watched_keys: AtomicUsize,
     /// The number of key prefixes whose invalidations it receives.
     pub tracked_prefixes: AtomicUsize,
-    /// Memory of unsent replies, in bytes, at most a tenth of a second old; with a share of large
-    /// values that other clients hold as well.
+    /// Memory of unsent replies, in bytes, updated at least every tenth of a second. Of large
+    /// values that other clients hold as well, only a share counts.
     pub kept_output_bytes: AtomicUsize,
     /// Bytes that it has sent.
     pub received_bytes: Counter,
@@ -382,7 +382,7 @@ impl Counting for ClientInfo {
 }
 
 impl ClientInfo {
-    /// The counters of the client that makes its requests.
+    /// The counters of the current HTTP client, or of the connection.
     pub(crate) fn shown_counters(&self) -> Counted {
         let counted = self.counted();
         self.http_client.as_ref().map_or(counted, |client| client.since(counted))
@@ -402,7 +402,7 @@ impl ClientInfo {
         self.names().name.clone()
     }
 
-    /// The address of the client that makes its requests.
+    /// The address of the current HTTP client, or of the peer.
     #[must_use]
     pub fn shown_address(&self) -> Cow<'_, str> {
         match &self.http_client {
@@ -417,7 +417,7 @@ impl ClientInfo {
         self.worker.load(Ordering::SeqCst)
     }
 
-    /// Identifies it to its worker.
+    /// Its slot in its worker.
     #[must_use]
     pub fn connection_token(&self) -> u64 {
         self.connection_token.load(Ordering::Relaxed)
@@ -474,7 +474,7 @@ impl ClientInfo {
         self.input_bytes() + self.kept_output_bytes.load(Ordering::Relaxed)
     }
 
-    /// The same without sharing, as counted and shown by Redis, with all unsent replies in full.
+    /// The memory of the connection as Redis counts and shows it: with all unsent replies in full.
     #[must_use]
     pub fn total_bytes(&self) -> usize {
         let unsent = self.output_bytes.load(Ordering::Relaxed);

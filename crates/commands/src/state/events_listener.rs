@@ -1,5 +1,5 @@
-//! Receives changes from the store, for clients that watch keys, track keys or subscribe to events:
-//! the store supports only one listener.
+//! Distributes the store's reports of changes to watched keys, tracked keys and notifications: the
+//! store supports only one listener.
 
 use crate::state::hooks::RequestHooks;
 use crate::state::notifications::Notifications;
@@ -8,7 +8,7 @@ use crate::state::watched_keys::WatchedKeys;
 use nagi_store::{ChangeListener, StoreChange};
 use std::sync::Arc;
 
-/// Passes changes to all of them.
+/// Passes each change to all of its receivers.
 #[derive(Debug)]
 pub struct EventsListener {
     watched_keys: Arc<WatchedKeys>,

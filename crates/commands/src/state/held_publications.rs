@@ -1,8 +1,8 @@
-//! Messages and keyspace events of a running script. For other clients, the script is atomic, so
-//! that they are held, in order, until it ends: a subscriber that got a message earlier could still
-//! read what the script is going to change.
+//! Messages and keyspace events of a running script. Other clients see the script as atomic, so its
+//! messages are held, in order, until it ends: a subscriber that got a message earlier could still
+//! read data that the script is about to change.
 //!
-//! They are stored per thread, since the store reports events with latches held.
+//! They are stored per thread, since the store reports events while latches are held.
 
 use crate::state::pubsub::{Kind, Message};
 use nagi_proto::Chunk;
@@ -17,7 +17,7 @@ thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// An event that has happened and not been published.
+/// An event that has occurred and has not been published.
 #[derive(Debug)]
 pub(crate) struct QueuedEvent {
     pub(super) database: usize,

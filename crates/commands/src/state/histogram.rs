@@ -1,11 +1,11 @@
-//! Distributions of times, log-linear: each doubling is divided into 32 buckets, so that every time
-//! is accurate to 3 % (Tene's HdrHistogram, with fewer digits).
+//! Distributions of times with logarithmic buckets: each doubling of the time is divided into 32
+//! buckets, so that every time is accurate to 3 % (as in Tene's HdrHistogram, with fewer digits).
 
 use nagi_store::Counter;
 use nagi_store::accounting::Overhead;
 use std::sync::OnceLock;
 
-/// Buckets of a doubling, as a power of two.
+/// The number of buckets of a doubling, as a power of two.
 const STEPS: u32 = 5;
 /// The longest time that is distinguished: 18 minutes.
 const LONGEST_NS: u64 = (1 << 40) - 1;
@@ -36,7 +36,7 @@ pub struct Histogram {
     _overhead: Overhead,
 }
 
-/// The buckets of a doubling, or those before the first.
+/// The buckets of a doubling, or the first 32 buckets.
 #[derive(Debug)]
 struct Doubling {
     buckets: Box<[Counter; 1 << STEPS]>,

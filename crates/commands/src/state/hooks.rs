@@ -251,13 +251,13 @@ impl RequestHooks {
         }
     }
 
-    /// Calls a waker at a time, in milliseconds since 1970.
+    /// Calls a waker at a given time, in milliseconds since 1970.
     pub(crate) fn call_at(&self, at_ms: u64, waker: &Waker) {
         self.calls.add(at_ms, waker);
     }
 
-    /// Likewise, unless the result is dropped before. Also returns whether no other call is
-    /// earlier.
+    /// Calls a waker at a given time, unless the alarm is dropped before. Also returns whether no
+    /// other call is earlier.
     pub(crate) fn alarm(&self, at_ms: u64, waker: &Waker) -> (Alarm, bool) {
         let (call, is_first) = self.calls.add(at_ms, waker);
         (Alarm { calls: Arc::clone(&self.calls), call }, is_first)
@@ -268,7 +268,7 @@ impl RequestHooks {
         self.blocked.enter(new, || self.set(HookFlags::AWAITED, true))
     }
 
-    /// Clears the flag if no client is blocked on keys any more.
+    /// Clears the flag unless clients are still blocked on keys.
     pub(crate) fn end_blocking(&self) {
         self.blocked.end_if_empty(|| self.set(HookFlags::AWAITED, false));
     }
@@ -322,8 +322,8 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Whether the call has been made. The caller's clock may be ahead of the one that a worker has
-    /// read for its tick, and calls are made only once.
+    /// Whether the call has been made, which happens once: the housekeeper's clock may be ahead of
+    /// the time that a worker has read for its tick.
     pub(crate) fn was_made(&self) -> bool {
         let (calls, _) = &*self.calls.0.lock();
         !calls.contains_key(&self.call)

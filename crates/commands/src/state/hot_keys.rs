@@ -1,5 +1,5 @@
-//! The most frequent keys in a sample of requests, by counters whose guaranteed part is used, so
-//! that no cold key appears hot.
+//! The most frequent keys in a sample of requests. Only the guaranteed part of each counter is
+//! used, so that no cold key appears hot.
 
 use crate::state::top_keys::TopKeys;
 use nagi_store::accounting::MeasuredOverhead;
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The number of counters of one worker.
 const MAX_KEYS: usize = 128;
-/// Maximum bytes of a key that are counted.
+/// Maximum bytes of a key that are kept.
 const MAX_BYTES: usize = 64;
-/// The range of requests counted between two readings. Not more, since counting costs a hundred
-/// times as much as skipping; after more requests, a smaller share is counted next, so that the
-/// sample does not only have the first ones.
+/// The wanted number of counted requests between two readings. Counting a request costs a hundred
+/// times as much as skipping it. After too many, a smaller share is counted, so that the sample is
+/// not limited to the first requests.
 const WANTED: RangeInclusive<u64> = 100..=500;
-/// Requests that are skipped at once when there are enough.
+/// The number of requests that are skipped at once when enough have been counted.
 const LEFT_OUT: u32 = 1000;
 /// At least one in this many requests is counted.
 const LARGEST_INTERVAL: u32 = 1 << 14;
@@ -24,9 +24,9 @@ const LARGEST_INTERVAL: u32 = 1 << 14;
 /// A worker's counts since the last reading.
 #[derive(Debug, Default)]
 pub struct HotKeys {
-    /// Requests until the next one that is counted; changed by one thread.
+    /// The number of requests until the next counted one; changed by one thread.
     left: AtomicU32,
-    /// On average, one in this many requests is counted; 0 means 1.
+    /// One in this many requests is counted on average; 0 means 1.
     interval: AtomicU32,
     counters: Mutex<Counters>,
 }
@@ -34,8 +34,8 @@ pub struct HotKeys {
 #[derive(Debug)]
 struct Counters {
     keys: TopKeys,
-    /// Whether `keys` has been read. The worker drops it with its next key: memory is accounted for
-    /// by the thread that allocates and frees it.
+    /// Whether `keys` has been read. The worker then drops `keys` with the next counted key, since
+    /// memory must be freed by the thread that has allocated it.
     is_read: bool,
     overhead: MeasuredOverhead,
     /// Requests that were counted, including those without a key.
@@ -91,8 +91,8 @@ impl HotKeys {
         }
     }
 
-    /// Adds the counts, each request with its weight, and resets them. Adjusts the interval so that
-    /// about the wanted number is counted until the next time.
+    /// Adds the counts to a sample, weighted by the number of requests that each counted request
+    /// represents, and resets them. Adjusts the interval towards the wanted number.
     pub(crate) fn take_into(&self, sample: &mut KeySample) {
         let mut counters = self.counters.lock();
         let seen = std::mem::take(&mut counters.seen);

@@ -1,5 +1,5 @@
-//! The client behind a connection that requests over HTTP share, for lists of clients: the
-//! connection goes from one client to the next, and its counters go on.
+//! The client behind a connection that several HTTP clients use in turn, for lists of clients. The
+//! connection's counters continue, so the current client's are differences.
 
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -28,7 +28,7 @@ struct Current {
 
 /// The state of a connection, with its counters.
 pub trait Counting: fmt::Debug + Send + Sync {
-    /// Their values since it was opened.
+    /// The current values of its counters.
     fn counted(&self) -> Counted;
 }
 
@@ -39,13 +39,13 @@ pub struct Counted {
     pub(crate) sent_bytes: u64,
     pub(crate) requests: u64,
     pub(crate) busy_ticks: u64,
-    /// When the client came, in milliseconds since 1970.
+    /// When the connection or the client appeared, in milliseconds since 1970.
     pub(crate) since_ms: u64,
 }
 
 impl HttpClient {
-    /// A client, whose port is 0 if only a proxy knows it; and so is the address if the proxy has
-    /// not reported it.
+    /// A client. If only a proxy knows its port, the port is 0; if the proxy has not reported its
+    /// address, the address is 0 as well.
     #[must_use]
     pub fn new(address: SocketAddr, agent: &[u8], is_web_socket: bool) -> Self {
         let agent = shortened(agent).into_owned();
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// A connection with so many requests.
+    /// A connection that has received this number of requests.
     #[derive(Debug)]
     struct Connection(AtomicU64);
 

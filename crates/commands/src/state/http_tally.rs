@@ -1,10 +1,11 @@
-//! Counters of the server for HTTP, whose one thread writes them: its responses, which limits have
-//! refused requests, and what is connected now.
+//! Counters of the HTTP server, written by its only thread: responses, refusals because of limits,
+//! and current connections.
 
 use nagi_store::Counter;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Statuses of refusals because of a limit: too many requests, and no room for others.
+/// Statuses of refusals because of a limit: too many requests of a client, or no capacity for
+/// further ones.
 const REFUSALS: [u16; 2] = [429, 503];
 
 /// The counters since the process started. Any thread may read them.
@@ -16,7 +17,7 @@ pub struct HttpTally {
     web_sockets: AtomicUsize,
 }
 
-/// Their values since the last reset.
+/// The counters since the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HttpTotals {
     /// Responses by the first digit of their status, from 1.
@@ -57,7 +58,7 @@ impl HttpTally {
         self.web_sockets.store(web_sockets, Ordering::Relaxed);
     }
 
-    /// The current values, of which those of `baseline` are subtracted.
+    /// The current values minus those of `baseline`.
     pub(crate) fn since(&self, baseline: &HttpTotals) -> HttpTotals {
         let mut totals = HttpTotals {
             responses: self.responses.each_ref().map(Counter::get),

@@ -19,15 +19,15 @@ pub(crate) const MAX_BYTES: usize = 1024;
 /// The options of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyCostOptions {
-    /// Whether to count time by keys.
+    /// Whether to count execution time by key.
     pub(crate) cpu: bool,
-    /// Whether to count bytes by keys.
+    /// Whether to count bytes by key.
     pub(crate) net: bool,
     /// The number of reported keys.
     pub(crate) count: usize,
-    /// The duration after which it ends automatically.
+    /// The duration after which the session ends automatically.
     pub(crate) duration_ms: Option<u64>,
-    /// One in this many requests is counted by its keys, with that weight.
+    /// One in this many requests is counted by its keys, and represents all of them.
     pub(crate) sample_ratio: u32,
 }
 
@@ -107,8 +107,8 @@ struct Counts {
 }
 
 impl WorkerCosts {
-    /// Counts a request with keys; `keys` are those counted in place of all. Does nothing after the
-    /// end of the session.
+    /// Counts a request with keys. `keys` are those of its keys that are counted. Does nothing
+    /// after the end of the session.
     pub(crate) fn note(&self, cost: Cost, now_ms: u64, keys: &[&[u8]]) {
         let mut counts = self.counts.lock();
         let goes_on = |counts: &&mut Box<Counts>| {
@@ -119,7 +119,7 @@ impl WorkerCosts {
         }
     }
 
-    /// Records that another thread has worked on the worker's current request.
+    /// Records the time for which another thread has worked on the worker's current request.
     pub(crate) fn note_elsewhere(&self, worked: Duration) {
         let ns = u64::try_from(worked.as_nanos()).unwrap_or(u64::MAX);
         self.elsewhere_ns.store(ns, Ordering::Relaxed);
@@ -232,7 +232,7 @@ impl KeyCosts {
         active.is_some()
     }
 
-    /// The same if it is due.
+    /// Ends the session if its duration is over, and then calls `off`.
     pub(crate) fn end_if_over(&self, now_ms: u64, off: impl FnOnce()) {
         let latest = self.0.lock();
         let is_over = |session: &&Arc<Session>| session.is_active() && session.until_ms <= now_ms;

@@ -13,14 +13,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of values shown.
 const SHOWN: usize = 100;
-/// The number of values that a worker keeps, so that there are enough after some have been removed.
+/// The number of values that a worker keeps: more than are shown, since some may have been removed
+/// by then.
 const KEPT: usize = 128;
 /// How long a value is kept, in milliseconds.
 const KEPT_FOR_MS: u64 = 600_000;
 /// Minimum length of a value, and of a request with its reply to be examined, in bytes.
 pub const MIN_BYTES: usize = 4096;
-/// From this many bytes on, each request is examined; of smaller ones, one for each of this many
-/// bytes, so that the cost is small compared with that of the requests.
+/// Each request of at least this many bytes is examined. Of smaller requests, one is examined per
+/// this many bytes in total, so that the cost is small compared with that of the requests.
 const ALWAYS_BYTES: usize = 64 * 1024;
 /// Maximum length of a key that is kept, in bytes.
 pub const MAX_KEY_BYTES: usize = 1024;
@@ -30,11 +31,12 @@ const SHOWN_KEY_BYTES: usize = 64;
 pub const MAX_KEYS: usize = 16;
 /// The number of values looked up at a time.
 const SLICE: usize = 32;
-/// Maximum age of a lookup that is shown, in milliseconds.
+/// Maximum age of a check that is shown, in milliseconds.
 const FRESH_MS: u64 = 5000;
 
-/// The large values of a worker, or of the script thread. Only that thread records, and only that
-/// worker checks, or the first worker for the script thread; any thread may read checked values.
+/// The large values of a worker or of the script thread. Only that thread records values. They are
+/// checked by the same worker, or by the first worker for the script thread. Any thread may read
+/// checked values.
 #[derive(Debug, Default)]
 pub struct LargeValues {
     /// Bytes of requests since the last examined one.
@@ -43,8 +45,8 @@ pub struct LargeValues {
     checked: Mutex<Option<Arc<Checked>>>,
 }
 
-/// The recorded values. At most the script thread and the first worker use them at a time, each
-/// for a few lookups.
+/// The recorded values. At most two threads use them, the script thread and the first worker, each
+/// for a few lookups at a time.
 #[derive(Debug, Default)]
 struct Noted {
     values: Vec<LargeValue>,
@@ -92,7 +94,7 @@ impl LargeValue {
 }
 
 impl LargeValues {
-    /// Whether to examine a request of this many bytes, including its reply, which must be at least
+    /// Whether to examine a request of `bytes` bytes, including its reply; `bytes` must be at least
     /// [`MIN_BYTES`].
     #[must_use]
     pub fn wants(&self, bytes: usize) -> bool {
@@ -102,7 +104,7 @@ impl LargeValues {
         is_due
     }
 
-    /// The same for a request that takes long, whatever its length.
+    /// Whether to examine a request that takes long, whatever its length.
     #[must_use]
     pub fn wants_long(&self) -> bool {
         self.wants(ALWAYS_BYTES)
@@ -121,9 +123,8 @@ impl LargeValues {
         }
     }
 
-    /// Looks up some of the values again, the next ones at each call; `database` returns a database
-    /// by its number. To be called within a batch, until it returns `false`, when all have been
-    /// looked up.
+    /// Looks up the next of the values again; `database` returns a database by its number. To be
+    /// called within a batch until it returns `false`, when all values have been looked up.
     pub fn check<'a>(&self, database: impl Fn(usize) -> Database<'a>, now_ms: u64) -> bool {
         let mut noted = self.noted.lock();
         let Noted { values, next, overhead } = &mut *noted;
@@ -188,7 +189,7 @@ impl Noted {
     }
 }
 
-/// The memory of the list with its keys, each of which has two counts.
+/// The memory of the list and of its keys, each of which has two reference counts.
 fn bytes_of(values: &Vec<LargeValue>) -> usize {
     let keys = values.iter().map(|value| value.key.len() + 2 * size_of::<usize>());
     values.capacity() * size_of::<LargeValue>() + keys.sum::<usize>()

@@ -17,7 +17,7 @@ pub struct Latency {
     events: Mutex<BTreeMap<&'static str, Series>>,
 }
 
-/// The latest events of a kind, at most one a second, the oldest first.
+/// The latest events of a kind, the oldest first; of the events in a second, only the longest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Series {
     pub(crate) samples: VecDeque<Sample>,
@@ -43,7 +43,7 @@ impl Latency {
         self.add_at(event, took, now_s);
     }
 
-    /// Runs `work`, and records it if it took long.
+    /// Runs `work`, and records its duration as an event if it took long.
     pub fn time<T>(&self, event: &'static str, work: impl FnOnce() -> T) -> T {
         if self.threshold_ms.load(Relaxed) == 0 {
             return work();

@@ -5,16 +5,16 @@ use nagi_store::accounting::LargeOverhead;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The effect of loading libraries on existing ones.
+/// The effect of loading libraries on the existing ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
-    /// They stay, and the one of FUNCTION LOAD must not exist.
+    /// FUNCTION LOAD: existing libraries stay, and must not have the name of the new one.
     New,
-    /// They are removed.
+    /// FUNCTION RESTORE FLUSH: existing libraries are removed.
     Flush,
-    /// They stay, and none of those of FUNCTION RESTORE may exist.
+    /// FUNCTION RESTORE APPEND: existing libraries stay, and must not have the names of new ones.
     Append,
-    /// They stay, except those with the names of new ones.
+    /// Existing libraries stay, except for those with the names of new ones.
     Replace,
 }
 
@@ -22,10 +22,10 @@ pub(crate) enum Policy {
 #[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) name: String,
-    /// Its text, with the line of its name.
+    /// Its source code, including the first line with its name.
     pub(crate) code: Arc<[u8]>,
     pub(crate) functions: Vec<FunctionDescription>,
-    /// Accounts for its text, which is not data.
+    /// Accounts for the code, which is not data.
     pub(crate) _overhead: LargeOverhead,
 }
 
@@ -50,7 +50,7 @@ impl Libraries {
         })
     }
 
-    /// Adds a library, replacing the one of its name if the policy allows that.
+    /// Adds a library. It replaces an existing library of its name if the policy permits that.
     ///
     /// # Errors
     /// The library or function that already exists.

@@ -67,7 +67,7 @@ impl Loading {
         })
     }
 
-    /// No operation under this lock can leave it half-done.
+    /// Locks the state, which no operation under the lock can leave inconsistent.
     fn lock(&self) -> MutexGuard<'_, Option<Began>> {
         self.began.lock()
     }
@@ -85,7 +85,7 @@ impl Stage {
     pub fn left_s(&self) -> u64 {
         let left = self.total_bytes.saturating_sub(self.bytes);
         match self.bytes {
-            // Also the estimate of Redis, as long as no data has been read.
+            // Redis also estimates 1 s as long as no data has been read.
             0 => 1,
             bytes => (self.took_s * left as f64 / bytes as f64) as u64,
         }

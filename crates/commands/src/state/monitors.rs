@@ -13,7 +13,7 @@ pub(crate) const QUEUE_BYTES: usize = 64 << 20;
 /// Clients that monitor the requests of all clients.
 #[derive(Debug, Default)]
 pub struct Monitors {
-    /// Held while a command runs that is shown to monitors.
+    /// Held while a command runs that monitors are shown.
     order: Mutex<()>,
     queues: Mutex<Vec<Queue>>,
 }
@@ -26,7 +26,7 @@ struct Queue {
     charge: Charge,
 }
 
-/// The actions that are needed after queueing a line.
+/// The actions that are required after a line was queued.
 #[derive(Default)]
 pub(crate) struct Queued {
     /// Workers with monitors whose queues were empty: they must send.
@@ -36,13 +36,13 @@ pub(crate) struct Queued {
 }
 
 impl Monitors {
-    /// The lock that a command holds while it runs and is shown, so that lines are in the order of
-    /// changes.
+    /// Locks the order of commands. A command holds the lock while it runs and is shown, so that
+    /// lines are in the order of changes.
     pub(crate) fn order(&self) -> MutexGuard<'_, ()> {
         self.order.lock()
     }
 
-    /// Adds a monitor, and calls `first` before another one is added or removed.
+    /// Adds a monitor, and calls `first` before another monitor can be added or removed.
     pub(crate) fn add(&self, client: &Arc<ClientInfo>, first: impl FnOnce()) {
         let mut queues = self.queues.lock();
         if !queues.iter().any(|queue| queue.client.id == client.id) {
@@ -52,8 +52,7 @@ impl Monitors {
         first();
     }
 
-    /// Removes a monitor, and calls `last` before another one is added or removed if it was the
-    /// last.
+    /// Removes a monitor. If it was the last one, calls `last` before another monitor can be added.
     pub(crate) fn remove(&self, id: u64, last: impl FnOnce()) {
         let mut queues = self.queues.lock();
         queues.retain(|queue| queue.client.id != id);

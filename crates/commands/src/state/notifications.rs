@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long one call publishes: the rest is left to the next tick of the event loop.
+/// The duration of one call of `publish`; the rest is left to the next tick of the event loop.
 const SLICE: Duration = Duration::from_micros(300);
 /// The number of events published between two readings of the clock.
 const STRIDE: usize = 16;
@@ -123,21 +123,21 @@ impl EventClasses {
 /// The queue of notifications.
 #[derive(Debug, Default)]
 pub struct Notifications {
-    /// The classes in the setting, or none while there are no subscribers.
+    /// The classes in the setting; none while there are no subscribers.
     classes: AtomicU32,
     /// Events in their order. Locked with latches held, and then only to add to it.
     queued: Mutex<VecDeque<QueuedEvent>>,
-    /// Events taken from there. Held while events are published, so that they stay in order.
+    /// Events taken from `queued`. Held while events are published, so that they stay in order.
     taken: Mutex<VecDeque<QueuedEvent>>,
-    /// Whether there is an event in either; written with `queued` locked.
+    /// Whether there is an event in `queued` or `taken`; written with `queued` locked.
     is_pending: AtomicBool,
-    /// Whether the last call left events, so that requests that cause more must wait.
+    /// Whether the last call of `publish` left events, so that requests that cause more must wait.
     is_behind: AtomicBool,
 }
 
 impl Notifications {
-    /// Publishes events of these classes if there are subscribers; returns whether there are, and
-    /// whether lookups of missing keys are events.
+    /// Enables events of these classes if there are subscribers. Returns whether there are, and
+    /// which lookups of missing keys are events.
     pub(crate) fn listen(&self, classes: EventClasses, pubsub: &PubSub) -> (bool, MissInterest) {
         let is_wanted = classes.intersects(EventClasses::CHANNELS)
             && !(classes - EventClasses::CHANNELS).is_empty()

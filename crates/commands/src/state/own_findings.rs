@@ -13,9 +13,10 @@ impl OwnFindings {
         *self.0.lock() = diagnosis;
     }
 
-    /// As lines of a report, each with its first remedy; empty without faults.
+    /// A line for each fault, with its first remedy; empty if there are no faults.
     pub(crate) fn lines(&self) -> String {
-        // The sampler frees what it has allocated, which counts as overhead.
+        // The lock is held: the sampler must be the thread that frees the diagnosis, since it has
+        // allocated it as overhead.
         let diagnosis = self.0.lock();
         diagnosis.findings().map(|(level, diagnosed)| line(level, diagnosed)).collect()
     }

@@ -14,7 +14,7 @@ pub struct Phases {
     pub queue_ns: u64,
     /// Its execution.
     pub execute_ns: u64,
-    /// From the end of its execution until the kernel had taken the last byte of its reply.
+    /// From the end of its execution until the kernel has accepted the last byte of its reply.
     pub send_ns: u64,
 }
 
@@ -37,8 +37,8 @@ impl Phases {
     }
 }
 
-/// The phases of the requests of one worker, by families of commands: of a sample, each counted
-/// with its weight, and of those that took long.
+/// The phases of a worker's requests, by families of commands: of a sample of requests, each
+/// counted with its weight, and of all slow requests.
 #[derive(Debug, Default)]
 pub struct PhaseTally(Mutex<Families>);
 
@@ -58,7 +58,7 @@ impl PhaseTally {
         }
     }
 
-    /// Adds to the sums of all workers.
+    /// Adds the counts of this worker to `totals`.
     pub(crate) fn add_to(&self, totals: &mut PhaseTotals) {
         let families = self.lock().clone();
         for (family, histograms) in families {

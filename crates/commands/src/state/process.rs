@@ -15,6 +15,6 @@ pub struct Process {
     pub io: &'static str,
     /// The kernel IDs of the workers' threads, set when each starts.
     pub worker_threads: Box<[OnceLock<i32>]>,
-    /// The kernel ID of the script thread, likewise.
+    /// The kernel ID of the script thread, set when it starts.
     pub script_thread: OnceLock<i32>,
 }

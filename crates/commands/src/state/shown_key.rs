@@ -1,11 +1,11 @@
-//! The key that pages show for a client. Its worker stores it with every batch, so that an operator
-//! sees what has been waiting since before the page was opened. That costs no lock: a reader
-//! compares versions (a seqlock).
+//! The key that pages show for a client. Its worker stores the key with every batch, so that pages
+//! also show requests that have been waiting since before the page was opened. No lock is needed: a
+//! reader compares versions (a seqlock).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 const WORD_BYTES: usize = 8;
-/// Attempts to read a key while it is changed again and again.
+/// Maximum attempts to read a key that changes meanwhile.
 const TRIES: usize = 100;
 
 /// The first bytes of the key of a client's current or last request; stored by one thread.
@@ -44,7 +44,8 @@ impl ShownKey {
         self.version.store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// The key as text, with replacements for invalid UTF-8; empty if it changes all the time.
+    /// The key as text, with replacements for invalid UTF-8; empty if it changed during each
+    /// attempt.
     pub(crate) fn text(&self) -> String {
         let key = (0..TRIES).find_map(|_| self.read()).unwrap_or_default();
         String::from_utf8_lossy(&key).into_owned()

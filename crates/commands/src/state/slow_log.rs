@@ -1,5 +1,5 @@
-//! The slow log: requests that took long, in the server or on the network. Also the logs of large
-//! requests and of large replies.
+//! The slow log, with requests that took long in the server or on the network, and the logs of
+//! large requests and of large replies.
 
 use crate::state::phases::Phases;
 use nagi_store::accounting::Overhead;
@@ -33,7 +33,7 @@ pub struct SlowRequest {
 }
 
 impl SlowRequest {
-    /// Its memory, in bytes, as far as it grows with the request.
+    /// Its memory, in bytes, except for parts of a fixed size.
     #[must_use]
     pub fn own_bytes(&self) -> usize {
         let of_argument = |argument: &Vec<u8>| size_of::<Vec<u8>>() + argument.capacity();
@@ -69,8 +69,7 @@ pub struct CommandLogs {
 }
 
 impl CommandLogs {
-    /// Adds a request to the logs in which it belongs; `is_slow` is whether the slow log is one of
-    /// them.
+    /// Adds a request to its logs; `is_slow` is whether the slow log is one of them.
     pub fn add(&self, request: &Arc<SlowRequest>, is_slow: bool, limits: LogLimits) {
         if is_slow {
             self.slow.add(Arc::clone(request), limits.most_slow);
@@ -89,7 +88,7 @@ impl CommandLogs {
 pub struct LogLimits {
     /// Minimum length of a large request; `None` disables the log.
     pub large_request: Option<usize>,
-    /// The same for replies.
+    /// Minimum length of a large reply; `None` disables the log.
     pub large_reply: Option<usize>,
     /// Maximum length of the slow log.
     pub most_slow: usize,
@@ -108,7 +107,7 @@ impl LogLimits {
     }
 }
 
-/// A request in the log, which is not data: with a low threshold, every request is logged.
+/// A request in a log. Its memory is not data: with a low threshold, every request is logged.
 #[derive(Debug)]
 struct Logged {
     id: u64,

@@ -1,4 +1,4 @@
-//! Shrinking sparse tables: unused capacity is not charged to their entries, and would count as
+//! Shrinking sparse tables: their unused capacity is not charged to any entry, and would count as
 //! data.
 
 use std::collections::HashMap;
@@ -7,8 +7,8 @@ use std::hash::{BuildHasher, Hash};
 /// Minimum capacity that is kept.
 const KEPT: usize = 8;
 
-/// Shrinks a table that has become sparse. Growing and shrinking again take at least as many
-/// changes as entries are moved.
+/// Shrinks a table that has become sparse. The cost is amortized: growing and shrinking again take
+/// at least as many changes as entries are moved.
 pub(crate) fn shrink<K: Eq + Hash, V, S: BuildHasher>(table: &mut HashMap<K, V, S>) {
     if table.capacity() > KEPT && table.len() < table.capacity() / 8 {
         table.shrink_to(table.len() * 2);

@@ -194,7 +194,7 @@ pub struct Statistics {
 struct Baseline {
     totals: Totals,
     http: HttpTotals,
-    /// By the index of a command's row.
+    /// By the index of a command's row: the counts at the last reset.
     latencies: BTreeMap<usize, Distribution>,
 }
 
@@ -343,8 +343,8 @@ impl Statistics {
         self.workers.iter().for_each(|tally| tally.hot_keys.take_into(sample));
     }
 
-    /// The largest values of requests within ten minutes, the largest first, as of the workers'
-    /// recent lookups; `None` without recent lookups.
+    /// The largest values that requests of the last ten minutes used, the largest first, according
+    /// to the workers' recent checks; `None` if there are none.
     pub(crate) fn largest_values(&self, now_ms: u64) -> Option<Vec<LargeValue>> {
         large_values::largest(self.workers.iter().map(|tally| &tally.large_values), now_ms)
     }
@@ -354,7 +354,7 @@ impl Statistics {
         self.workers.iter().map(|tally| &tally.key_costs)
     }
 
-    /// The maximum over all workers, such as of the longest slice.
+    /// The maximum of a figure over all workers, such as of the longest slice.
     pub(crate) fn longest(&self, of: fn(&Tally) -> &Longest) -> Duration {
         let all = self.workers.iter().map(|tally| of(tally).ticks());
         ticks::duration(all.max().unwrap_or(0))
@@ -378,8 +378,8 @@ impl Statistics {
         self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed).max(used_bytes)
     }
 
-    /// Records the current counts, with the `expired` keys, for [`Statistics::rates`]; to be called
-    /// ten times a second.
+    /// Records the current counts for [`Statistics::rates`]. `expired` is the number of expired
+    /// keys. To be called ten times a second.
     pub fn sample(&self, now: Instant, expired: u64) {
         let mut sums = Sums { expired, ..Sums::default() };
         for tally in &self.workers {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 /// The memory of a counter besides the bytes of its key: two entries in trees and tables.
 const COUNTER_BYTES: usize = 160;
 
-/// A bounded number of counters, each for a key. With `k` of them and a sum `n` of all weights,
-/// every key with a weight above `n / k` has one, whose guaranteed part is at most the key's
-/// weight, and at least that minus `n / k`.
+/// A bounded number of counters, each for one key. Let `k` be their number and `n` the sum of all
+/// weights: every key with a weight above `n / k` has a counter, whose guaranteed part is at most
+/// the key's weight, and at least the weight minus `n / k`.
 #[derive(Debug)]
 pub(crate) struct TopKeys {
     most_keys: usize,
@@ -30,7 +30,7 @@ struct Counter {
 }
 
 impl TopKeys {
-    /// Empty counters for at most `most_keys` keys, with `most_bytes` bytes of each.
+    /// Counters for at most `most_keys` keys, each truncated to `most_bytes` bytes.
     pub(crate) fn new(most_keys: usize, most_bytes: usize) -> Self {
         TopKeys {
             most_keys,
@@ -41,8 +41,8 @@ impl TopKeys {
         }
     }
 
-    /// Adds a weight to a key. A new key replaces the one with the lowest count, which is the
-    /// maximum it may have had before.
+    /// Adds a weight to a key. A new key replaces the key with the lowest count, which is an upper
+    /// bound for the new key's earlier weights.
     pub(crate) fn add(&mut self, key: &[u8], weight: u64) {
         if weight == 0 {
             return;
@@ -67,7 +67,7 @@ impl TopKeys {
         self.counters.insert(name, Counter { count, error });
     }
 
-    /// Removes the key with the lowest count. Returns that count.
+    /// Removes the key with the lowest count, and returns the count.
     fn make_room(&mut self) -> u64 {
         let Some((count, name)) = self.order.pop_first() else { return 0 };
         self.counters.remove(&name);

@@ -35,10 +35,10 @@ const KEY_BYTES: usize = 120;
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
 thread_local! {
-    /// The client whose request this thread executes, if it tracks keys; 0 otherwise.
+    /// The client whose request this thread executes; 0 if it does not track keys.
     static EXECUTING: Cell<u64> = const { Cell::new(0) };
-    /// The number of this thread among those that publish their own queue, so that the changes of
-    /// one request are sent together; 0 for other threads.
+    /// The number of this thread, if it publishes its own queue so that the changes of a request
+    /// are sent together; 0 for other threads.
     static THREAD: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -63,7 +63,7 @@ type Stripe = HashMap<Box<[u8]>, Readers>;
 enum Invalidation {
     /// This key, read by these clients, was changed by a request of the client in the last field.
     Key(Box<[u8]>, Vec<u64>, u64),
-    /// One client must drop a key that was changed earlier.
+    /// A client must drop a key that was changed while it was read.
     Again(Box<[u8]>, u64),
     /// This key, read by these clients, was evicted from the table.
     Forgotten(Box<[u8]>, Vec<u64>),
@@ -72,7 +72,7 @@ enum Invalidation {
 }
 
 impl Invalidation {
-    /// Whether it invalidates a key for a client.
+    /// Whether it invalidates this key for this client.
     fn tells(&self, key: &[u8], client: u64) -> bool {
         matches!(self, Invalidation::Key(changed, clients, _)
             if **changed == *key && clients.contains(&client))
@@ -95,7 +95,8 @@ pub struct Tracking {
     next_eviction: AtomicUsize,
     /// The number of clients that receive invalidations by prefixes.
     broadcasts: AtomicUsize,
-    /// Invalidations by the changing threads. Locked with latches held, and then only to add to it.
+    /// Invalidations by the number of the changing thread. Locked with latches held, and then only
+    /// to add to it.
     queued: Mutex<BTreeMap<usize, Vec<Invalidation>>>,
     is_pending: AtomicBool,
     /// The pushes that each worker must send, by its number.
@@ -146,14 +147,14 @@ impl Tracking {
         self.forget_mode(self.trackers.write().insert(info.id, tracker));
     }
 
-    /// Records that a client no longer tracks in this mode.
+    /// Updates the counters after a client's tracking has ended or changed its mode.
     fn forget_mode(&self, tracker: Option<Tracker>) {
         let is_broadcast = tracker.is_some_and(|tracker| tracker.options.is_broadcast);
         self.broadcasts.fetch_sub(usize::from(is_broadcast), Ordering::SeqCst);
     }
 
-    /// Ends a client's tracking; returns whether it tracked. The keys that it has read are removed
-    /// when they are changed, or when no client tracks keys.
+    /// Ends a client's tracking. Returns whether it was enabled. The keys that the client has read
+    /// are removed when they change, or when the last client ends its tracking.
     pub fn stop(&self, info: &ClientInfo) -> bool {
         if !info.marks().contains(Marks::TRACKING) {
             return false;
@@ -199,8 +200,8 @@ impl Tracking {
         self.stripes[self.hasher.hash_one(key) as usize % STRIPES].lock()
     }
 
-    /// Records that a client is about to read a key. Returns whether it was already recorded. With
-    /// more than `most` keys, another one is evicted, and its clients are notified.
+    /// Records that a client is about to read a key. Returns whether that was already recorded. If
+    /// there are more than `most` keys, another key is evicted, and its clients are notified.
     pub(crate) fn remember(&self, key: &[u8], client: u64, most: usize) -> bool {
         let mut stripe = self.stripe(key);
         if let Some(readers) = stripe.get_mut(key) {
@@ -214,18 +215,18 @@ impl Tracking {
         let mut charge = Charge::default();
         charge.set(room_bytes::<u8>(key.len()) + KEY_BYTES);
         stripe.insert(key.into(), Readers { clients: vec![client], _charge: charge });
-        // Under the lock, so that keys are never removed before they are counted.
+        // Counted under the lock, so that a key is never removed before it is counted.
         let keys = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
         self.items.fetch_add(1, Ordering::Relaxed);
         drop(stripe);
-        // Two after the limit was lowered, so that the number of keys approaches it.
+        // Two keys if there are more than that, so that the number approaches a lowered limit.
         for _ in 0..keys.saturating_sub(most).min(if most > 0 { 2 } else { 0 }) {
             self.forget_any(key);
         }
         false
     }
 
-    /// Evicts keys until there are no more than `most`, the new limit; of very many, only some.
+    /// Evicts keys until their number is at most `most`, the new limit; at most some at a time.
     pub(crate) fn limit(&self, most: usize) {
         const AT_ONCE: usize = 1000;
         let over = self.keys.load(Ordering::Relaxed).saturating_sub(most);
@@ -234,9 +235,9 @@ impl Tracking {
         }
     }
 
-    /// Evicts any key other than this, and makes its clients drop it.
+    /// Evicts any key other than `but`, and makes its clients drop it.
     fn forget_any(&self, but: &[u8]) {
-        // One stripe after the other, so that none becomes sparse and slow to search.
+        // The stripes are used in turn, so that none becomes sparse and slow to search.
         let first = self.next_eviction.fetch_add(1, Ordering::Relaxed) % STRIPES;
         for stripe in self.stripes.iter().cycle().skip(first).take(STRIPES) {
             let key = stripe.lock().keys().find(|key| ***key != *but).cloned();
@@ -312,7 +313,7 @@ impl Tracking {
         client: impl Fn(u64) -> Option<Arc<ClientInfo>>,
         mut wake: impl FnMut(usize),
     ) {
-        // Held until all is in the outboxes, so that pushes stay in order.
+        // Held until all pushes are in outboxes, so that they stay in order.
         let mut outboxes = self.outboxes.lock();
         let queued = self.take_queued();
         let trackers = self.trackers.read();
@@ -334,7 +335,7 @@ impl Tracking {
         for (place, invalidation) in queued.iter().enumerate() {
             match invalidation {
                 Invalidation::All => trackers.keys().for_each(|id| push(*id, None)),
-                // Invalidations that are passed together are sent after the same reply: one is
+                // Invalidations that are passed together are sent after the same reply, so one is
                 // enough.
                 Invalidation::Again(key, id)
                     if queued.iter().take(place).any(|before| before.tells(key, *id)) => {}
@@ -347,7 +348,7 @@ impl Tracking {
                     let is_own = |tracker: &Tracker| {
                         tracker.info.id == *origin && tracker.options.ignores_own
                     };
-                    // Keys read before a client switched to prefixes no longer count.
+                    // Keys that a client read before it switched to prefixes no longer count.
                     let by_key = |tracker: &Tracker| !is_broadcast(&tracker) && !is_own(tracker);
                     for id in clients {
                         if trackers.get(id).is_some_and(by_key) {
@@ -389,7 +390,7 @@ impl Tracker {
         self.options.prefixes.iter().map(|it| &**it).find(|it| key.starts_with(it))
     }
 
-    /// The receiver of an invalidation and the push, for these keys or for all.
+    /// The receiver and the push of an invalidation of these keys; `None` stands for all keys.
     fn push(
         &self,
         client: impl Fn(u64) -> Option<Arc<ClientInfo>>,
@@ -451,12 +452,12 @@ fn encode(info: &ClientInfo, keys: Option<&[&[u8]]>, subscribes: bool) -> Option
     Some(output)
 }
 
-/// Makes this thread, the worker with this number, publish its own changes.
+/// Makes this thread publish its own changes, as the worker with this number.
 pub fn begin_worker(worker: usize) {
     THREAD.set(worker + 1);
 }
 
-/// Runs `run` on behalf of a client, so that changes are attributed to it.
+/// Calls `run` on behalf of a client, so that changes are attributed to the client.
 pub(crate) fn as_client<T>(client: u64, run: impl FnOnce() -> T) -> T {
     let before = EXECUTING.replace(client);
     let outcome = run();

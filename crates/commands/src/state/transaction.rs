@@ -11,12 +11,12 @@ const REQUEST_BYTES: usize = 128;
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     requests: Vec<Queued>,
-    /// Whether a request was refused, so that none is executed.
+    /// Whether a request was refused, so that EXEC executes none.
     is_aborted: bool,
     /// The union of the flags of all requests.
     flags: Flags,
     bytes: usize,
-    /// Accounts for the bytes, which are not data.
+    /// Accounts for the memory of the requests, which is not data.
     charge: Charge,
 }
 

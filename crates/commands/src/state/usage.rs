@@ -14,12 +14,12 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Asks the kernel: proc(5), `/proc/pid/stat`.
+    /// Reads it from the kernel: proc(5), `/proc/pid/stat`.
     pub(crate) fn read() -> Option<Usage> {
         Usage::parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
     }
 
-    /// The same for the process's first thread only.
+    /// Reads it for the process's first thread only.
     pub(crate) fn read_main_thread() -> Option<Usage> {
         let path = format!("/proc/self/task/{}/stat", std::process::id());
         Usage::parse(&std::fs::read_to_string(path).ok()?)
@@ -36,13 +36,14 @@ impl Usage {
     }
 }
 
-/// Clock ticks in a second if they are not reported: the same on all of Linux' architectures.
+/// Clock ticks per second if the kernel does not report them: the same on all architectures of
+/// Linux.
 const USUAL_TICKS: u64 = 100;
 
-/// The processor time of so many clock ticks, in which /proc counts it.
+/// The processor time of a number of clock ticks, the unit of /proc.
 #[must_use]
 pub fn duration_of_ticks(ticks: u64) -> Duration {
-    // Valgrind reports none.
+    // Under Valgrind, the number is not reported.
     let second = match rustix::param::clock_ticks_per_second() {
         0 => USUAL_TICKS,
         ticks => ticks,

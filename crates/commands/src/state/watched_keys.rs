@@ -1,8 +1,7 @@
 //! Keys that clients watch (WATCH), and their changes since.
 //!
-//! The store reports changes with the latch of their key held, so that a client whose EXEC holds
-//! the same key sees all earlier changes here. While no key is watched, the store reports no
-//! changes.
+//! The store reports a change while the key's latch is held. EXEC claims the keys that its client
+//! watches, so it sees all earlier changes. While no key is watched, the store reports no changes.
 
 use crate::state::sparse::shrink;
 use nagi_store::accounting::{Charge, room_bytes};
@@ -18,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const STRIPES: usize = 64;
 /// The memory of a watched key besides its bytes, which exist twice: here and with its client.
 pub(crate) const KEY_BYTES: usize = 160;
-/// From this many keys on, a separate thread stops watching them.
+/// From this many keys on, a separate thread removes them.
 const MANY_KEYS: usize = 1000;
 
 /// A database's number and a key.
@@ -42,8 +41,8 @@ pub struct WatchedKeys {
     keys: AtomicU64,
     /// The number of clients that watch keys.
     clients: AtomicU64,
-    /// Held while reports of changes are enabled or disabled; whether subscribers to events of keys
-    /// need them.
+    /// Whether subscribers to events of keys need reports of changes. Locked while reports are
+    /// enabled or disabled.
     listening: Mutex<bool>,
 }
 
@@ -66,13 +65,14 @@ impl WatchedKeys {
         (self.clients.load(Ordering::Relaxed), self.keys.load(Ordering::Relaxed))
     }
 
-    /// Makes the store report changes if clients watch keys, or reports are needed otherwise.
+    /// Makes the store report changes if clients watch keys, or if reports are needed for other
+    /// reasons.
     pub(crate) fn settle(&self, store: &Store) {
         let listening = self.listening.lock();
         store.listen(*listening || self.clients.load(Ordering::SeqCst) > 0);
     }
 
-    /// The same, with `is_wanted` to check again whether reports are needed otherwise.
+    /// Like `settle`, with `is_wanted` to find out whether reports are needed for other reasons.
     pub(crate) fn settle_with(&self, store: &Store, is_wanted: impl FnOnce() -> bool) {
         let mut listening = self.listening.lock();
         *listening = is_wanted();
@@ -100,8 +100,8 @@ impl WatchedKeys {
         }
     }
 
-    /// Records that a key was changed; with `expired`, this does not affect a watcher for which it
-    /// did not exist.
+    /// Records that a key was changed. If it has expired, watchers for which it did not exist are
+    /// not affected.
     fn touch(&self, key: &WatchedKey, expired: bool) {
         if let Some(watchers) = self.stripe(key).get(key) {
             watchers.iter().filter(|it| it.was_there || !expired).for_each(Watcher::touch);
@@ -113,8 +113,8 @@ impl WatchedKeys {
         self.each_of(|index| database.is_none_or(|it| it == index), |it| it.was_there);
     }
 
-    /// Records that two databases were exchanged. EXEC itself checks whether a missing key now
-    /// exists.
+    /// Records that two databases were exchanged. EXEC itself checks whether a key now exists that
+    /// did not exist before.
     fn swapped(&self, first: usize, second: usize) {
         self.each_of(|index| index == first || index == second, |it| it.was_there);
     }
@@ -159,7 +159,7 @@ impl WatchedKeys {
     }
 }
 
-/// The keys that a client watches, until drop.
+/// The keys that a client watches; they are no longer watched after drop.
 #[derive(Debug, Default)]
 pub(crate) struct Watches(Option<Box<Watching>>);
 
@@ -170,7 +170,7 @@ struct Watching {
     is_changed: Arc<AtomicBool>,
     /// The keys, and whether they existed.
     keys: HashMap<WatchedKey, bool>,
-    /// Accounts for the memory of all of this, which is not data.
+    /// Accounts for the memory of the keys, which is not data.
     charge: Charge,
     bytes: usize,
 }
@@ -181,7 +181,7 @@ impl Watches {
         self.0.get_or_insert_with(|| Box::new(Watching::new(shared)));
     }
 
-    /// Adds a key, which may or may not exist.
+    /// Adds a key; `was_there` is whether it exists.
     pub(crate) fn add(&mut self, database: usize, key: &[u8], was_there: bool) {
         let Some(watching) = &mut self.0 else { return };
         let key: WatchedKey = (database, key.into());
@@ -249,7 +249,7 @@ impl Drop for Watching {
     }
 }
 
-/// Keys that are no longer watched.
+/// Keys that are no longer watched, to be removed.
 struct WatchingEnd {
     shared: Arc<WatchedKeys>,
     is_changed: Arc<AtomicBool>,

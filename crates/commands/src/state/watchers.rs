@@ -1,6 +1,6 @@
-//! Clients of `watch`: each has a buffer for some lines, which is filled by watched requests and
-//! emptied by the watcher's worker. A line that does not fit is dropped and counted, so that a
-//! watcher that does not read has no effect on other clients.
+//! Clients of memcached's `watch`. Each has a buffer for lines, which is filled by the watched
+//! requests and emptied by the watcher's worker. A line that does not fit is dropped and counted,
+//! so that a watcher that does not read has no effect on other clients.
 
 use crate::state::client::ClientInfo;
 use nagi_store::accounting::{self, Charge};
@@ -10,7 +10,7 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Room that is reserved for the number of dropped lines.
+/// Space in the buffer that is reserved for the number of dropped lines.
 const SKIPPED_BYTES: usize = 128;
 /// Maximum watchers, as in memcached.
 const MOST: usize = 20;
@@ -33,7 +33,7 @@ bitflags::bitflags! {
 }
 
 impl Streams {
-    /// The stream of this name; memcached's other streams have no events here.
+    /// The stream with this name. Other streams of memcached have no events here.
     pub(crate) fn named(name: &[u8]) -> Option<Self> {
         Some(match name {
             b"fetchers" => Streams::FETCHERS,
@@ -77,9 +77,9 @@ pub(crate) struct Totals {
     pub(crate) watchers: usize,
     /// Lines that were written; the last one has this number.
     pub(crate) lines: u64,
-    /// The same, counted once for each watcher that got the line.
+    /// Lines that were written, counted once for each watcher that got the line.
     pub(crate) sent: u64,
-    /// The same for dropped lines.
+    /// Lines that were dropped, counted once for each watcher that missed the line.
     pub(crate) skipped: u64,
 }
 
@@ -93,8 +93,8 @@ impl Watchers {
         self.streams.load(Ordering::Relaxed) & stream.bits() != 0
     }
 
-    /// Adds a watcher unless there are too many. Returns whether it did. `changed` is called with
-    /// the watched streams before another watcher is added or removed.
+    /// Adds a watcher unless there are too many, and returns whether it was added. `changed` is
+    /// called with all watched streams before another watcher can be added or removed.
     pub(crate) fn add(
         &self,
         client: &Arc<ClientInfo>,
@@ -112,7 +112,7 @@ impl Watchers {
         true
     }
 
-    /// Removes a watcher; `changed` is called likewise.
+    /// Removes a watcher; `changed` is called with all streams that are still watched.
     pub(crate) fn remove(&self, id: u64, changed: impl FnOnce(Streams)) {
         let mut list = self.list();
         list.watchers.retain(|watcher| watcher.client.id != id);
@@ -153,8 +153,8 @@ impl Watchers {
         workers
     }
 
-    /// Takes the lines for watchers of a worker that have read their earlier lines, by their
-    /// connection slots.
+    /// Takes the lines for those watchers of a worker that have read their earlier lines, with the
+    /// connection slot of each.
     pub fn take(
         &self,
         worker: usize,
@@ -178,7 +178,7 @@ impl Watchers {
         Totals { watchers: list.watchers.len(), ..list.totals }
     }
 
-    /// No operation under the lock can leave it half-done.
+    /// Locks the list, which no operation under the lock can leave inconsistent.
     fn list(&self) -> MutexGuard<'_, List> {
         self.list.lock()
     }

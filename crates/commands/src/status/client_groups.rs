@@ -1,5 +1,5 @@
-//! Connections grouped by client: all connections of one user from one address, since a program
-//! opens many from arbitrary ports.
+//! Connections grouped by client: all connections of one user from one address form a group, since
+//! a program opens many from arbitrary ports.
 
 use super::clients::ClientSample;
 use std::cmp::Reverse;
@@ -28,16 +28,16 @@ pub(super) struct ClientGroup {
     pub(super) requests_per_second: u64,
     /// The time for which workers were busy with the current connections, in nanoseconds.
     pub(super) busy_ns: u64,
-    /// The same in the last second.
+    /// The time for which workers were busy with them in the last second, in nanoseconds.
     pub(super) busy_ns_per_second: u64,
 }
 
-/// The most active of all connected clients.
+/// The most active clients.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct TopClients {
-    /// By the bytes of the last second in descending order, then by all bytes.
+    /// By the bytes of the last second in descending order, then by total bytes.
     pub(super) by_bytes: Vec<ClientGroup>,
-    /// By the time of workers.
+    /// By the workers' busy time in the last second in descending order, then by total busy time.
     pub(super) by_time: Vec<ClientGroup>,
 }
 

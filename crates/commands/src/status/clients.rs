@@ -1,4 +1,4 @@
-//! Connections for the lists on pages.
+//! Samples of connections, for the lists on pages.
 
 use crate::{ClientInfo, Marks, Server};
 use nagi_store::ticks;
@@ -43,28 +43,29 @@ pub struct ClientSample {
     pub requests: u64,
     /// Its requests of the last second.
     pub requests_per_second: u64,
-    /// Bytes of the last second, both ways.
+    /// Bytes of the last second, in both directions.
     pub bytes_per_second: u64,
     /// The time for which its worker was busy with it, in nanoseconds; 0 if timing is off.
     pub busy_ns: u64,
-    /// The same in the last second.
+    /// The time for which its worker was busy with it in the last second, in nanoseconds.
     pub busy_ns_per_second: u64,
-    /// The total in ticks, so that differences have no rounding errors.
+    /// The total busy time in ticks, so that differences have no rounding errors.
     pub(super) busy_ticks: u64,
 }
 
-/// All connections, the oldest first; `before` are those of a sample some milliseconds earlier.
+/// Lists all connections, the oldest first. `before` are the connections of the previous sample,
+/// taken `passed_ms` milliseconds earlier.
 pub(super) fn list(
     server: &dyn Server,
     (before, passed_ms): (&[ClientSample], u64),
     now_ms: u64,
 ) -> Vec<ClientSample> {
-    /// The number of ticks to convert, so that the length of one is exact enough.
+    /// The number of ticks to convert, large enough for an exact length of a tick.
     const MEASURED: u64 = 1 << 32;
     let mut clients = server.clients();
     clients.sort_unstable_by_key(|client| client.id);
     let tick_ns = ticks::duration(MEASURED).as_nanos() as f64 / MEASURED as f64;
-    // The client waits for the script thread, like other clients for messages.
+    // This client is marked as waiting, but its script executes.
     let has_script = server.scripts().running_for().map(|(client, _)| client);
     let ns = |ticks: u64| (ticks as f64 * tick_ns) as u64;
     let sample = |client: &ClientInfo| {

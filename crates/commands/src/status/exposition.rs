@@ -1,4 +1,4 @@
-//! Prometheus' text format and OpenMetrics, which differ in the names of counters, in units, and in
+//! Prometheus' text format and OpenMetrics. They differ in the names of counters, in units, and in
 //! the end of a page.
 
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ impl Format {
     }
 }
 
-/// The specificity of a range of media types.
+/// The specificity of a range of media types, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Range {
     Nothing,
@@ -50,7 +50,7 @@ enum Range {
 struct Preference {
     /// The most specific matching range, which takes precedence.
     range: Range,
-    /// From 0, which is a refusal, to 1.
+    /// The weight from 0, a refusal, to 1.
     weight: f64,
 }
 
@@ -91,12 +91,12 @@ impl Exposition {
         Exposition { format, text: String::with_capacity(32 << 10) }
     }
 
-    /// A number that may rise and fall. Its name ends with the unit, if any.
+    /// Writes a number that may rise and fall. Its name ends with the unit, if any.
     pub(super) fn gauge(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
         self.gauges(name, help, [(String::new(), value)]);
     }
 
-    /// The same, by labels such as `mode="user"`.
+    /// Writes such a number for several labels, such as `mode="user"`.
     pub(super) fn gauges<V: std::fmt::Display>(
         &mut self,
         name: &str,
@@ -109,12 +109,12 @@ impl Exposition {
         }
     }
 
-    /// A number that only grows; its name is given without the suffix `_total`.
+    /// Writes a number that only grows. Its name is given without the suffix `_total`.
     pub(super) fn counter(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
         self.counters(name, help, [(String::new(), value)]);
     }
 
-    /// The same, by labels.
+    /// Writes such a number for several labels.
     pub(super) fn counters<V: std::fmt::Display>(
         &mut self,
         name: &str,
@@ -135,7 +135,7 @@ impl Exposition {
         self.head(name, name, "histogram", help);
     }
 
-    /// Constant information: the value 1 with labels.
+    /// Writes constant information: the value 1 with labels.
     pub(super) fn info(&mut self, name: &str, help: &str, labels: &str) {
         match self.format {
             Format::Prometheus => self.head(name, &format!("{name}_info"), "gauge", help),
@@ -144,7 +144,7 @@ impl Exposition {
         self.sample(name, "_info", labels, 1);
     }
 
-    /// One line: a name with its suffix, labels, and a value.
+    /// Writes a line: a name with its suffix, labels, and a value.
     pub(super) fn sample(
         &mut self,
         name: &str,

@@ -1,9 +1,10 @@
-//! Invariants for any query of the status page and any text on it.
+//! Invariants for arbitrary queries of the status page and arbitrary text on it.
 
 use super::list_options::ListOptions;
 use super::markup::escaped;
 
-/// A query is refused, or the links on its pages have the same options; its text is not markup.
+/// Checks that a query is refused or that the links on its pages keep the same options, and that
+/// its text is not markup.
 pub(crate) fn list_options(data: &[u8]) {
     const MOST: usize = 500;
     let text = String::from_utf8_lossy(data);
@@ -20,7 +21,7 @@ pub(crate) fn list_options(data: &[u8]) {
     }
 }
 
-/// Text is shown unchanged, except for control characters.
+/// Checks that text is shown unchanged, except for control characters.
 fn is_no_markup(text: &str) {
     let html = escaped(text);
     let is_plain = |letter: char| !"<>\"'".contains(letter) && !letter.is_control();

@@ -14,13 +14,14 @@ const CHART_POINTS: usize = 120;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History(VecDeque<Arc<Point>>);
 
-/// The activity between two samples. Times are the 99th percentile of requests, in nanoseconds.
+/// The activity between two samples. The times of a point are the 99th percentiles over its
+/// requests, in nanoseconds.
 #[derive(Debug, Default)]
 struct Point {
     requests_per_second: u64,
-    /// By phase, all families together.
+    /// Times by phase, over all families.
     phases_ns: [u64; 4],
-    /// Execution times by family, for those with requests.
+    /// Execution times by family, for families with requests.
     families_ns: BTreeMap<&'static str, u64>,
 }
 
@@ -43,7 +44,7 @@ impl Series {
 }
 
 impl History {
-    /// The same with another point: the counts between two samples.
+    /// A copy of the history with a further point, which has the counts between two samples.
     pub(super) fn with(
         &self,
         requests_per_second: u64,
@@ -68,7 +69,7 @@ impl History {
         history
     }
 
-    /// The number of seconds with points.
+    /// The number of points, one per second.
     pub(crate) fn seconds(&self) -> usize {
         self.0.len()
     }
@@ -77,7 +78,7 @@ impl History {
         self.series("requests/s".to_owned(), |point| point.requests_per_second)
     }
 
-    /// A line for each phase.
+    /// A series for each phase.
     pub(crate) fn phases(&self) -> Vec<Series> {
         let names = Phases::NAMES.iter().enumerate();
         let series = names.map(|(index, name)| {
@@ -87,7 +88,7 @@ impl History {
         series.collect()
     }
 
-    /// A line for each family of commands that was used.
+    /// A series for each family of commands that was used.
     pub(crate) fn families(&self) -> Vec<Series> {
         let mut names: Vec<&str> =
             self.0.iter().flat_map(|point| point.families_ns.keys().copied()).collect();

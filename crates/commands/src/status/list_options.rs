@@ -32,7 +32,7 @@ impl StatusForm {
 /// The selection and the order of listed connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// The maximum number per page.
+    /// The maximum number of connections per page.
     limit: Option<usize>,
     /// The index of the page, starting with 0.
     pub(super) page: usize,
@@ -42,7 +42,7 @@ pub struct ListOptions {
     order: Option<Order>,
     /// Only connections in this state, if given.
     pub(super) state: Option<&'static str>,
-    /// Only connections with this text, in lower case, in one of their words.
+    /// Only connections with this text, in lower case, in one of their text columns.
     pub(super) filter: String,
 }
 
@@ -144,7 +144,7 @@ impl ListOptions {
                     let known = known.into_iter().find(|order| order.name() == value);
                     options.order = Some(known.ok_or("order: ascending or descending")?);
                 }
-                // A form sends its menu even if nothing is chosen.
+                // A form sends the value of its menu even if nothing is selected.
                 "state" if value.is_empty() => options.state = None,
                 "state" => {
                     let known = STATES.into_iter().find(|state| *state == value);
@@ -158,7 +158,7 @@ impl ListOptions {
         Ok(options)
     }
 
-    /// The connections on the page; `limit` is the default limit.
+    /// The connections on the page; `most` is the default limit.
     pub(super) fn list<'a>(&self, sample: &'a Sample, most: usize) -> Listed<'a> {
         let all = sample.clients.iter().flatten();
         let mut clients: Vec<&ClientSample> = all.filter(|client| self.matches(client)).collect();
@@ -180,7 +180,7 @@ impl ListOptions {
         Listed { before, matching, clients }
     }
 
-    /// The direction in which it sorts by a column, if it does.
+    /// The direction of the order by a column.
     fn order_of(&self, column: Column) -> Order {
         self.order.unwrap_or(match column {
             Column::Figure(_) => Order::Descending,
@@ -188,8 +188,8 @@ impl ListOptions {
         })
     }
 
-    /// The query for the same list sorted by a column, or in reverse if it already is; with the
-    /// direction if so.
+    /// The query for the list sorted by a column, or in reverse if it is already sorted by that
+    /// column; in the latter case, also returns the current direction.
     pub(super) fn sorted_by(&self, name: &str) -> (String, Option<&'static str>) {
         let mut options = ListOptions { page: 0, ..self.clone() };
         let Some((name, column)) = column(name) else { return (options.query(0), None) };
@@ -199,7 +199,7 @@ impl ListOptions {
         (options.query(0), present.map(Order::name))
     }
 
-    /// The hidden fields that a form needs to keep the other options.
+    /// The hidden fields with which a form keeps the other options.
     pub(super) fn kept(&self) -> Vec<(&'static str, String)> {
         let kept = [
             ("sort", self.sort.map(str::to_owned)),
@@ -235,8 +235,9 @@ impl ListOptions {
                 .any(|text| text.to_lowercase().contains(&self.filter))
     }
 
-    /// The labels of pages and their queries, for this many matching connections. There are none if
-    /// one page shows all; there is no query for the current page and for missing ones.
+    /// The labels of links to other pages, with their queries, for this number of matching
+    /// connections. Empty if one page shows all. A link to the current or a missing page has no
+    /// query.
     pub(super) fn pages(
         &self,
         matching: usize,
@@ -259,7 +260,7 @@ impl ListOptions {
         named.to_vec()
     }
 
-    /// The query for another page of the same list.
+    /// The query for another page of the list with the same options.
     fn query(&self, page: usize) -> String {
         let mut query = Serializer::new(String::new());
         if page > 0 || self.page > 0 {

@@ -1,11 +1,12 @@
-//! Pieces of a page: tables, charts, and text that cannot be markup.
+//! Parts of a page: tables, charts, and escaped text.
 
 use super::history::Series;
 
 /// The size of a chart in its own units; the style sheet sets its displayed size.
 const CHART: (f64, f64) = (120.0, 32.0);
 
-/// The chart of a time series, with its name and its last and largest value, formatted by `shown`.
+/// Draws a time series as a chart, with its name and its last and largest values, formatted by
+/// `shown`.
 pub(super) fn chart(html: &mut String, series: &Series, shown: impl Fn(u64) -> String) {
     let (width, height) = CHART;
     let largest = series.largest().max(1) as f64;
@@ -28,7 +29,7 @@ pub(super) fn chart(html: &mut String, series: &Series, shown: impl Fn(u64) -> S
 
 /// The contents of a table's cell.
 pub(super) enum Cell {
-    /// Text, which is escaped.
+    /// Text, which will be escaped.
     Text(String),
     Number(String),
     /// One of a few words or letters, which a style sheet may colour.
@@ -73,7 +74,7 @@ pub(super) fn table(
     table_with(html, id, caption, &heads.collect::<Vec<_>>(), rows);
 }
 
-/// The same with column headers as markup: the beginning of a tag, and its contents.
+/// Writes a table. Each column header has markup: the start of its tag, and its contents.
 pub(super) fn table_with(
     html: &mut String,
     id: &str,
@@ -99,7 +100,7 @@ pub(super) fn table_with(
     html.push_str("</tbody></table></div>\n");
 }
 
-/// Text as HTML, with printable replacements for control characters.
+/// Escapes text for HTML, with printable replacements for control characters.
 pub(super) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {

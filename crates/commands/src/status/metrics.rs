@@ -1,5 +1,5 @@
-//! The metrics of `/metrics`. Their labels have few values: families of commands, phases and
-//! workers; never keys, addresses or names chosen by clients.
+//! The metrics of `/metrics`. Their labels have only few values: families of commands, phases and
+//! workers, but never keys, addresses or names that clients choose.
 
 use super::exposition::{Exposition, Format};
 use super::sample::Sample;
@@ -277,7 +277,8 @@ fn saves(sample: &Sample, page: &mut Exposition) {
     page.gauge("nagi_unsaved_changes", "Changes since the last save.", saves.unsaved_changes);
 }
 
-/// The phases of requests: of a sample, each counted with its weight, and of all that take long.
+/// The durations of phases: of a sample of requests, each counted with its weight, and of all slow
+/// requests.
 fn phases(sample: &Sample, page: &mut Exposition) {
     let name = "nagi_request_phase_seconds";
     page.histograms(

@@ -1,6 +1,6 @@
-//! The contents of pages and metrics: a sample of all statistics, taken once a second by a separate
-//! thread, from which every page is rendered. Workers are not involved, however many requests there
-//! are.
+//! The contents of pages and metrics. A separate thread takes a sample of all statistics once a
+//! second, from which every page is rendered. Workers are not involved, however many requests for
+//! pages there are.
 
 mod client_groups;
 mod clients;

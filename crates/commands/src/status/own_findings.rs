@@ -8,15 +8,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The number of samples that are kept: a first one, and one for each second after it.
+/// The number of samples that are kept: twenty seconds, and the sample at their start.
 const MAX_MOMENTS: usize = 21;
-/// The number of latest samples in which a client must be behind.
+/// The number of latest samples in all of which a client must have left replies unread.
 const LISTS: usize = 3;
-/// With more connections, none are examined: a worker that accepts one would have to wait.
+/// With more connections, no clients are examined, since a worker that accepts a connection would
+/// have to wait.
 const MAX_CLIENTS: usize = 1000;
-/// How long a worker must be busy.
+/// The minimum time over which the busy time of a worker is measured.
 const MIN_BUSY_S: f64 = 10.0;
-/// Requests in the sample of keys from which a hot key is relevant: about a thousand a second.
+/// The number of sampled requests from which on a hot key is reported: about a thousand a second.
 const MANY_REQUESTS: f64 = 5000.0;
 
 /// Figures at one moment.
@@ -26,9 +27,9 @@ pub(super) struct Moment {
     pub(super) at_ms: u64,
     /// Counters by their names in INFO.
     pub(super) counters: BTreeMap<String, String>,
-    /// The running time of each worker on a processor.
+    /// The running time of each worker's thread, in nanoseconds.
     pub(super) cpu_ns: Vec<u64>,
-    /// The clients that a finding may concern.
+    /// The clients that a finding may concern; `None` if there are too many connections.
     pub(super) clients: Option<Vec<seen::Client>>,
 }
 
@@ -37,15 +38,15 @@ pub(super) struct Moment {
 pub(super) struct Moments(VecDeque<Arc<Moment>>);
 
 impl Moments {
-    /// These moments and the latest one.
+    /// A copy with a further moment, without the oldest one if there are too many.
     pub(super) fn with(&self, moment: Moment) -> Moments {
         let surplus = (self.0.len() + 1).saturating_sub(MAX_MOMENTS);
         let kept = self.0.iter().skip(surplus).cloned();
         Moments(kept.chain([Arc::new(moment)]).collect())
     }
 
-    /// The faults. `keys` has the number of requests that the sample of keys represents, and the
-    /// share of the hottest.
+    /// Evaluates the rules. `keys` has the number of requests that the sample of keys represents,
+    /// and the share of the hottest key.
     pub(super) fn diagnose(&self, keys: Option<(f64, f64)>) -> Diagnosis {
         let (Some(first), Some(last)) = (self.0.front(), self.0.back()) else {
             return Diagnosis::default();
@@ -63,7 +64,7 @@ impl Moments {
                 clients: self.0.iter().skip(behind).filter_map(|it| it.clients.clone()).collect(),
                 sample: sample.map(|(requests, share)| seen::Sample {
                     requests: requests as u64,
-                    // Reports must not show a key to readers without permission for it.
+                    // Reports must not show the key to users without the permission for it.
                     keys: vec![("one key (HOTKEYS)".to_owned(), (requests * share) as u64)],
                 }),
                 ..<_>::default()
@@ -90,8 +91,8 @@ fn busiest(first: &Moment, last: &Moment, seconds: f64) -> Option<seen::BusyThre
     })
 }
 
-/// Clients that monitor requests, and those that do not read their replies; `None` if there are too
-/// many connections.
+/// Clients that monitor requests, and clients that do not read their replies; `None` if there are
+/// too many connections.
 pub(super) fn remarkable_clients(
     server: &dyn Server,
     connections: usize,
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(names(&busy(1000), Some((20_000.0, 0.5))), ["hot-key"]);
     }
 
-    /// nagi's allocator prevents this, so that no test can produce it.
+    /// nagi's allocator prevents fragmentation, so no test can produce it.
     #[test]
     fn fragmented_memory_is_found() {
         let with = |resident: &str| {

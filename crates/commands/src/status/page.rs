@@ -1,4 +1,4 @@
-//! `/server-status` for a browser: one page that is complete without a script, and live with one.
+//! `/server-status` for browsers: a page that is complete without JavaScript, and live with it.
 
 use super::client_groups::{ClientGroup, TopClients};
 use super::clients::{ClientSample, STATES};
@@ -139,8 +139,8 @@ fn workers(html: &mut String, sample: &Sample) {
     table(html, "workers", caption, &columns, rows);
 }
 
-/// The requests that a worker executes in slices, for listed clients; after all workers, that of
-/// the script thread.
+/// The request that a worker executes in slices, if its client is listed. For an index after all
+/// workers, the running script.
 fn executed_by(sample: &Sample, worker: usize) -> String {
     let mut clients = sample.clients.iter().flatten();
     let script = sample.running_script;

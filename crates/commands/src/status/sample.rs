@@ -23,21 +23,20 @@ use std::time::Duration;
 /// The number of slow requests on a page.
 const LATEST_SLOW: usize = 20;
 
-/// The share of requests from which a key is hot.
+/// The minimum share of all requests for a key to be hot.
 const HOT_SHARE: f64 = 0.01;
-/// The factor by which a sample of keys decays each second: it represents about the last ten
-/// seconds.
+/// The factor by which the sample of keys decays per second, so that it represents about the last
+/// ten seconds.
 const DECAY: f64 = 0.8;
 
-/// All figures for pages at one moment. Reading them takes no latch, which is why keys are not
-/// counted.
+/// All figures for pages at one moment. Keys are not counted, since that would take latches.
 #[derive(Debug)]
 pub struct Sample {
     /// When the process started, in milliseconds since 1970.
     pub started_at_ms: u64,
     /// When it was taken, in milliseconds since 1970.
     pub at_ms: u64,
-    /// The delay of this sample.
+    /// The delay with which this sample was taken.
     pub lateness: Duration,
     /// The longest delay of any sample.
     pub longest_lateness: Duration,
@@ -51,7 +50,7 @@ pub struct Sample {
     pub scripts: WorkerSample,
     /// The running script.
     pub running_script: Option<RunningScript>,
-    /// The connections, the oldest first; `None` if there are many and no page requested them.
+    /// The connections, the oldest first; `None` if there are many and no page has requested them.
     pub clients: Option<Vec<ClientSample>>,
     /// Maximum number of connections (maxclients).
     pub max_clients: u64,
@@ -63,7 +62,7 @@ pub struct Sample {
     pub families: BTreeMap<&'static str, CommandTotals>,
     /// Requests in memcached's protocols.
     pub memcached_requests: u64,
-    /// Requests in a second, of both kinds.
+    /// Requests per second, of Redis and memcached clients.
     pub requests_per_second: u64,
     /// The counts of the keyspace.
     pub keyspace: nagi_store::Totals,
@@ -71,7 +70,7 @@ pub struct Sample {
     pub dataset_bytes: u64,
     /// The memory of clients' requests and replies, in bytes.
     pub client_bytes: u64,
-    /// The peak of both, in bytes.
+    /// The peak of the sum of both, in bytes.
     pub peak_bytes: u64,
     /// `maxmemory`, 0 for no limit.
     pub limit_bytes: u64,
@@ -81,40 +80,40 @@ pub struct Sample {
     pub cpu: [Duration; 2],
     /// The machine's load averages over 1, 5 and 15 minutes, if the kernel reports them.
     pub(crate) load: Option<[f64; 3]>,
-    /// The state of saves.
+    /// The progress and results of saves.
     pub(crate) saves: SaveSample,
     /// Requests in the slow log.
     pub slow_requests: usize,
-    /// The latest of them, with their numbers.
+    /// The latest requests in the slow log, with their numbers.
     pub(crate) latest_slow: Vec<(u64, Arc<SlowRequest>)>,
     /// The largest values of recent requests, the largest first; `None` while no page is open.
     pub(crate) largest_values: Option<Vec<LargeValue>>,
     /// Keys and their shares of requests, the hottest first.
     pub(crate) hottest: Vec<(String, f64)>,
-    /// The sample that this comes from.
+    /// The sample of keys from which `hottest` is computed.
     hot_keys: KeySample,
     /// The last ten minutes.
     pub(crate) history: History,
     /// The phases of requests, by families.
     pub(crate) phases: PhaseTotals,
-    /// Figures of the last seconds.
+    /// The figures of the last seconds, for `diagnosis`.
     moments: Moments,
-    /// The faults that these show.
+    /// The faults that the figures show.
     pub(crate) diagnosis: Arc<Diagnosis>,
 }
 
 /// The activity of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkerSample {
-    /// Requests that it has executed since the process started.
+    /// The number of requests that it has executed since the process started.
     pub requests: u64,
-    /// Connections that it has or has been assigned.
+    /// The number of connections that it serves or has been assigned.
     pub connections: usize,
     /// Its running time on a processor, in nanoseconds, if the kernel counts that.
     pub cpu_ns: u64,
     /// The share of the time since the last sample for which it ran, from 0 to 1.
     pub busy: f64,
-    /// Requests in a second since the last sample.
+    /// Requests per second since the last sample.
     pub requests_per_second: u64,
 }
 
@@ -147,7 +146,7 @@ pub(crate) struct SaveSample {
     pub(crate) last_success_s: u64,
     /// Whether the last background save failed.
     pub(crate) has_failed: bool,
-    /// Changes since the last save.
+    /// Changes since the last successful save.
     pub(crate) unsaved_changes: u64,
 }
 
@@ -181,8 +180,9 @@ pub fn is_ready(server: &dyn Server, store: &Store) -> bool {
 }
 
 impl WorkerSample {
-    /// Its letter on the scoreboard, as in mod_status: `W` if it executed requests or ran for at
-    /// least a tenth of the time, `K` if it only keeps connections, `_` if it has none.
+    /// Its letter on the scoreboard, as in mod_status: `W` if it executed requests in the last
+    /// second or ran for at least a tenth of the time, `K` if it only keeps connections, `_` if it
+    /// has none.
     #[must_use]
     pub fn letter(&self) -> char {
         match self.connections {
@@ -194,8 +194,8 @@ impl WorkerSample {
 }
 
 impl Sample {
-    /// The workers' letters, `S` for each while the data is loaded, and that of the script thread
-    /// after them.
+    /// The letters of all workers, followed by that of the script thread. While the data is loaded,
+    /// each worker has the letter `S`.
     #[must_use]
     pub fn scoreboard(&self) -> String {
         let letter = |it: &WorkerSample| if self.is_loading { 'S' } else { it.letter() };
@@ -210,7 +210,7 @@ impl Sample {
         if is_busy { 'W' } else { '.' }
     }
 
-    /// The number of busy workers (`W`), including the script thread.
+    /// The number of busy workers (`W`), counting the script thread as a worker.
     #[must_use]
     pub fn busy_workers(&self) -> usize {
         self.workers.len() - self.idle_workers() + usize::from(self.script_letter() == 'W')
@@ -228,8 +228,8 @@ impl Sample {
         self.workers.iter().chain([&self.scripts]).map(|worker| worker.requests).sum()
     }
 
-    /// Takes a sample, and evaluates faults. `connections` has those of each worker, `previous` is
-    /// the previous sample, and the two latenesses are those of this sample and the longest.
+    /// Takes a sample and evaluates faults. `connections` has the number of connections of each
+    /// worker; `latenesses` are the delay of this sample and the longest delay so far;
     /// `lists_clients` is whether to list clients.
     #[must_use]
     pub fn take(
@@ -272,7 +272,7 @@ impl Sample {
         let mut hot_keys = previous.map_or_else(KeySample::default, |it| it.hot_keys.clone());
         hot_keys.decay(DECAY);
         statistics.take_hot_keys(&mut hot_keys);
-        // Only pages show this.
+        // Only pages and metrics show phases.
         let has_pages = server.config().http_port.is_on();
         let phases = if has_pages { statistics.phases() } else { PhaseTotals::default() };
         let changes = store.totals();
@@ -369,7 +369,7 @@ fn activity(sample: &Sample) -> Fields {
     Fields { threads: threads.collect(), hot_keys: hot_keys.collect() }
 }
 
-/// Figures for findings, by their names in INFO.
+/// The figures that the rules for faults need, by their names in INFO.
 fn counters(sample: &Sample) -> BTreeMap<String, String> {
     let totals = &sample.totals;
     let calls = totals.commands.iter().map(|command| command.calls).sum::<u64>();
@@ -424,7 +424,7 @@ fn workers(
         WorkerSample { connections: *count, ..worker }
     });
     let workers = workers.collect();
-    // The script thread counts after all workers.
+    // The script thread's counters follow those of the workers.
     let requests = calls.get(process.workers).copied().unwrap_or(0);
     let scripts = sample(Some(&process.script_thread), previous.map(|it| &it.scripts), requests);
     (workers, scripts)

@@ -126,8 +126,9 @@ fn script_thread(sample: &Sample) -> Value {
     })
 }
 
-/// The charts of the page: the number of seconds, and points, the latest last, each the maximum of
-/// the seconds that it represents. Times are the 99th percentile of requests.
+/// The data of the page's charts: the number of seconds, and the points, the latest last. Each
+/// point is the maximum of the seconds that it represents. Times are 99th percentiles over
+/// requests.
 fn history(sample: &Sample) -> Value {
     let history = &sample.history;
     let named = |series: Vec<Series>| -> Map<String, Value> {
@@ -175,7 +176,8 @@ fn largest_values(sample: &Sample) -> Vec<Value> {
     values.map(value).collect()
 }
 
-/// Clients by two figures; empty if there are many connections and no page requested them.
+/// Clients in the order of two figures; empty if there are many connections and no page has
+/// requested them.
 fn top_clients(sample: &Sample) -> Value {
     let TopClients { by_bytes, by_time } =
         sample.clients.as_deref().map(TopClients::of).unwrap_or_default();
@@ -218,7 +220,7 @@ fn slow_requests(sample: &Sample) -> Vec<Value> {
     slow.collect()
 }
 
-/// A connection: of the HTTP fields, `method` has the last command, and `uri` is null.
+/// A connection. Of the fields about HTTP, `method` has the last command, and `uri` is null.
 fn connection(client: &ClientSample) -> Value {
     let status = match client.state {
         "idle" => "_",

@@ -1,4 +1,5 @@
-//! Measures how late the doctor itself is: this host delays requests by as much as sleeps.
+//! Measures how late the doctor's own threads wake up, because this host delays requests by as
+//! much.
 
 use nagi_findings::observation::Times;
 use nagi_load::clock::now_ns;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Measures how late sleeps end.
+/// Starts a thread that measures how late short sleeps end.
 pub(super) fn start(end: Interrupt) -> JoinHandle<Times> {
     std::thread::spawn(move || {
         let mut delays_us = Vec::new();

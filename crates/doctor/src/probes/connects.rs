@@ -1,4 +1,4 @@
-//! New connections: how long they take, and why they fail.
+//! Opens new connections to measure how long they take and why they fail.
 
 use super::failure::{failure_of, refusal_of};
 use super::pings::ping;
@@ -12,12 +12,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 const INTERVAL_NS: u64 = SECOND / 5;
-/// How long to wait for a connection: longer than the kernel's second and third attempts.
+/// How long to wait for a connection: long enough for the kernel's second and third attempts.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// How long to wait for the first answer.
+/// How long to wait for the first answer, in nanoseconds.
 const ANSWER_TIMEOUT_NS: u64 = SECOND / 2;
 
-/// The results.
+/// The results of the probe.
 #[derive(Debug, Default)]
 pub(super) struct Connects {
     pub(super) times: Times,
@@ -39,13 +39,14 @@ pub(super) fn start(target: Target, end: Interrupt) -> JoinHandle<Connects> {
     })
 }
 
-/// The time to connect, if the server keeps the connection.
+/// Connects and sends a request. Returns the time to connect, if the server keeps the connection
+/// open.
 fn connect(target: &Target, end: &Interrupt) -> Result<u64, Failure> {
     let start_ns = now_ns();
     let socket =
         target.address.connect_within(CONNECT_TIMEOUT).map_err(|error| failure_of(&error))?;
     let time_us = (now_ns() - start_ns) / 1000;
-    // A missing answer, or no access, is reported by the other probes.
+    // The other probes report a missing answer or a lack of permission.
     let answer = match Wire::over(socket, target, end, ANSWER_TIMEOUT_NS) {
         Ok(mut wire) => ping(&mut wire).unwrap_or_else(|why| why),
         Err(why) => why,

@@ -7,11 +7,11 @@ use std::io::{self, ErrorKind};
 
 /// Errors of servers that accept no more clients.
 const TURNED_AWAY: [&str; 2] = ["max number of clients", "too many open connections"];
-/// Errors of a connection that was closed without a reply: a full server replies first, and other
-/// causes (a TLS port, a proxy without servers) are unrelated to the number of clients.
+/// Errors of a connection that was closed without a reply. They are not evidence of a full server,
+/// which replies first; other causes are a TLS port or a proxy without servers.
 const CLOSED: [&str; 3] = ["closed the connection", "reset by peer", "broken pipe"];
 
-/// The kind of failure to connect.
+/// Classifies a failure to connect.
 pub(crate) fn failure_of(error: &Error) -> Failure {
     match error {
         Error::Connect { source, .. } | Error::Io(source) => failure_of_io(source),
@@ -32,14 +32,14 @@ fn failure_of_io(error: &io::Error) -> Failure {
     }
 }
 
-/// Whether a first answer, or the error in its place, reports that the server accepts no more
+/// Whether a first answer, or the error received instead, says that the server accepts no more
 /// clients.
 pub(crate) fn is_turned_away(text: &str) -> bool {
     contains_any(text, &TURNED_AWAY)
 }
 
-/// Why the server did not keep a connection, if a first answer or the error in its place shows
-/// that.
+/// Returns why the server did not keep a connection, if a first answer, or the error received
+/// instead, shows the reason.
 pub(crate) fn refusal_of(text: &str) -> Option<Failure> {
     if is_turned_away(text) {
         return Some(Failure::TurnedAway);

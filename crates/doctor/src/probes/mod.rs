@@ -1,11 +1,11 @@
-//! The doctor's own requests, and samples of the host, side by side for the whole run.
+//! The doctor's own requests, and samples of the host, which run concurrently during the whole run.
 //!
 //! ```text
 //! pings      100 a second on one connection, timed from when each was due
 //! connects   5 a second, each answered once and closed
-//! clock      100 short sleeps a second: how late this host makes the doctor itself
-//! sampler    20 samples a second of the server's process, 2 or fewer of the socket table
-//! transfers  values of growing size, there and back, once
+//! clock      100 short sleeps a second, to measure how late this host wakes the doctor
+//! sampler    20 samples a second of the server's process, at most 5 of the socket table
+//! transfers  values of growing size to the server and back, once
 //! ```
 
 mod clock;
@@ -24,7 +24,7 @@ pub(crate) use failure::{failure_of, is_turned_away, refusal_of};
 pub(crate) use sampler::{Sampler, start as start_sampler};
 pub(crate) use transfers::{Sent, transfers};
 
-/// Threads that run until they are stopped.
+/// The threads of the probes, which run until they are stopped.
 #[derive(Debug)]
 pub(crate) struct Running {
     end: Interrupt,
@@ -45,10 +45,10 @@ pub(crate) fn start(target: &Target) -> Running {
 }
 
 impl Running {
-    /// Ends all threads.
+    /// Stops all threads and returns their results.
     ///
     /// # Errors
-    /// One of them panicked.
+    /// One of the threads panicked.
     pub(crate) fn stop(self) -> Result<Probes, String> {
         self.end.set();
         let broken = |_| "a probe of nagi doctor failed".to_owned();

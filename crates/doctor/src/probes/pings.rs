@@ -1,4 +1,4 @@
-//! Round trips of the smallest request, at even intervals.
+//! Measures round trips of the smallest request, at even intervals.
 
 use super::failure::refusal_of;
 use nagi_client::Protocol;
@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use std::thread::JoinHandle;
 
 const INTERVAL_NS: u64 = SECOND / 100;
-/// Minimum interval, as a multiple of the shortest round trip: a long distance to the server must
-/// not cause a queue of requests.
+/// Minimum interval between pings, as a multiple of the shortest round trip. A long distance to the
+/// server must not cause a queue of requests.
 const ROUND_TRIPS: u64 = 2;
-/// The pause before another attempt to connect.
+/// The pause before another attempt to connect, in nanoseconds.
 const PAUSE_NS: u64 = SECOND / 5;
 
-/// The results.
+/// The results of the probe.
 #[derive(Debug, Default)]
 pub(super) struct Pings {
     pub(super) times: Times,
@@ -31,12 +31,12 @@ pub(super) fn start(target: Target, end: Interrupt) -> JoinHandle<Pings> {
             let start_ns = now_ns();
             let answer = match Wire::open(&target, &end) {
                 Ok(mut wire) => send_pings(&mut wire, &end, &mut times_us).err(),
-                // AUTH had no answer until the end.
+                // The login had no answer until the end of the run.
                 Err(why) if why == INTERRUPTED => {
                     times_us.push((now_ns() - start_ns) / 1000);
                     None
                 }
-                // The probe of connections determines the reason.
+                // The probe of new connections determines the reason.
                 Err(_) => None,
             };
             if let Some(refusal) = answer.and_then(|answer| refusal_of(&answer)) {
@@ -48,15 +48,17 @@ pub(super) fn start(target: Target, end: Interrupt) -> JoinHandle<Pings> {
     })
 }
 
-/// Sends and waits, until the end, a broken connection or a refusal, which it returns.
+/// Sends requests one after another until the end of the run, a broken connection or a refusal.
+/// Returns the refusal as an error.
 fn send_pings(wire: &mut Wire, end: &Interrupt, times_us: &mut Vec<u64>) -> Result<(), String> {
     let mut due_ns = now_ns();
     let mut answered_ns = due_ns;
     let mut is_first = true;
     let mut shortest_ns = u64::MAX;
     while end.sleep_until(due_ns).is_ok() {
-        // After a long wait, requests that were due meanwhile have waited too. A late wake-up of
-        // this thread is not a delay of the server's.
+        // After a long wait for an answer, requests that came due meanwhile have waited too, so
+        // their time counts from their due time. A late wake-up of this thread is not a delay of
+        // the server.
         let start_ns = if answered_ns > due_ns { due_ns } else { now_ns() };
         let answer = ping(wire);
         answered_ns = now_ns();
@@ -65,8 +67,9 @@ fn send_pings(wire: &mut Wire, end: &Interrupt, times_us: &mut Vec<u64>) -> Resu
         {
             return Err(text.clone());
         }
-        // The first request includes the set-up of the connection at both ends. One without an
-        // answer at the end of the run took at least that long.
+        // The first request is not counted, because it includes the set-up of the connection at
+        // both ends. A request without an answer at the end of the run is counted with the time so
+        // far.
         if !is_first || answer.is_err() {
             times_us.push((answered_ns - start_ns) / 1000);
         }

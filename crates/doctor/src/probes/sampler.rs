@@ -1,4 +1,4 @@
-//! Samples the host during the run: the server's process often, the socket table less often.
+//! Samples the host during the run: the server's process often, the table of sockets less often.
 
 use crate::readers::{
     AcceptQueueReader, ConnectionReader, ProcessReader, SocketReader, Sockets, System,
@@ -11,11 +11,11 @@ use std::net::IpAddr;
 use std::thread::JoinHandle;
 
 const INTERVAL_NS: u64 = SECOND / 20;
-/// The socket table is read for at most one in this many parts of the time, since reading many
-/// sockets takes long.
+/// Reading the table of sockets takes at most one in this many parts of the time, because a table
+/// of many sockets takes long to read.
 const TABLE_SHARE: u64 = 10;
 
-/// What is sampled.
+/// The objects that are sampled.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     pub(crate) system: System,
@@ -23,12 +23,12 @@ pub(crate) struct Sampler {
     pub(crate) process: Option<ProcessReader>,
     /// Whether the server runs on this host.
     pub(crate) has_server: bool,
-    /// This host's address towards the server.
+    /// The address of this host from which the server is reached.
     pub(crate) local: Option<IpAddr>,
     pub(crate) remote: String,
 }
 
-/// A thread that runs until it is stopped.
+/// A thread that samples until it is stopped.
 #[derive(Debug)]
 pub(crate) struct Sampling {
     end: Interrupt,
@@ -80,7 +80,8 @@ impl Sampler {
         let seconds = (now_ns() - start_ns) as f64 / 1e9;
         let counts = self.system.counts();
         let overflows_now = self.sockets.as_ref().and_then(SocketReader::listen_overflows);
-        // Read after the total count, so that no drop counted there is missed.
+        // The queue is read after the total count, so that its drops include all drops of the
+        // total.
         look_at(&mut queue);
         connections.as_mut().into_iter().for_each(ConnectionReader::look);
         let queue = queue.and_then(|queue| queue.finish());
@@ -118,7 +119,7 @@ impl Sampler {
     }
 }
 
-/// Samples the queue of connections to accept, if it is on this host and the kernel reports it.
+/// Samples the accept queue, if it is on this host and the kernel reports it.
 fn look_at(queue: &mut Option<AcceptQueueReader>) {
     if let Some(queue) = queue
         && let Some(listeners) = listeners()
@@ -127,7 +128,7 @@ fn look_at(queue: &mut Option<AcceptQueueReader>) {
     }
 }
 
-/// The maximum of each figure.
+/// The maximum of each figure over all samples.
 #[derive(Debug, Default)]
 struct Most {
     has_read: bool,
@@ -139,7 +140,7 @@ struct Most {
 }
 
 impl Most {
-    /// Uses the address of this host with the most ports towards the server.
+    /// Adds a sample. Of this host's addresses, the one with the most ports to the server counts.
     fn take(&mut self, sockets: Option<Sockets>, usual: Option<IpAddr>) {
         let Some(sockets) = sockets else { return };
         self.has_read = true;
@@ -154,7 +155,7 @@ impl Most {
         }
     }
 
-    /// The queue, as far as the table of sockets shows it.
+    /// Returns the accept queue as far as the table of sockets shows it.
     fn accept_queue(&self) -> Option<AcceptQueue> {
         let other_listeners = Some(self.other_listeners);
         self.waiting.map(|waiting| AcceptQueue { waiting, other_listeners, ..<_>::default() })

@@ -1,5 +1,5 @@
-//! Transfers values of doubling size, there and back: the growth of the time with the size is the
-//! link's rate.
+//! Transfers values of doubling size to the server and back. The link's rate follows from how the
+//! time grows with the size.
 
 use nagi_client::Protocol;
 use nagi_findings::observation::Transfer;
@@ -9,31 +9,33 @@ use std::hash::{BuildHasher, RandomState};
 
 const SMALLEST: usize = 1 << 10;
 const LARGEST: usize = 1 << 20;
-/// memcached's largest item is 1 MB with its key.
+/// The largest value sent to memcached, whose items are limited to 1 MB including the key.
 const LARGEST_ITEM: usize = 1 << 19;
-/// No larger value is sent after one that took this long.
+/// After a value that took this long, in microseconds, no larger one is sent.
 const LONG_US: u64 = 100_000;
-/// The shortest of this many times counts: delays of some of them are not due to the link.
+/// The number of tries for each size. The shortest time counts, because delays of single tries are
+/// not due to the link.
 const TRIES: usize = 5;
-/// With fewer tries, a size does not count if there are others: all of its times may include other
-/// delays.
+/// With fewer tries than this, a size is ignored if enough other sizes were measured, because all
+/// of its times may include unrelated delays.
 const MIN_TRIES: usize = 3;
-/// Time limit for all transfers.
+/// Time limit for all transfers, in nanoseconds.
 const ALL_NS: u64 = 3 * SECOND;
 
-/// All values that were sent.
+/// The results of all transfers.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
-    /// The best time of each size.
+    /// The shortest times of each size.
     pub(crate) transfers: Vec<Transfer>,
     pub(crate) bytes: u64,
     pub(crate) requests: u64,
 }
 
-/// Sends values back and forth: by ECHO, or on memcached as items that expire after a minute.
+/// Sends values to the server and back: by ECHO, or in memcached as items that expire after a
+/// minute.
 ///
 /// # Errors
-/// The server refuses, or is silent; one line.
+/// The server refuses a request, or does not answer; the error is one line.
 pub(crate) fn transfers(wire: &mut Wire) -> Result<Sent, String> {
     wire.set_answer_timeout(ALL_NS);
     let is_memcached = wire.protocol != Protocol::Resp;
@@ -69,7 +71,8 @@ pub(crate) fn transfers(wire: &mut Wire) -> Result<Sent, String> {
     Ok(sent)
 }
 
-/// The reply begins once the server has all of the request.
+/// The server begins its reply when it has received the whole request, which separates the two
+/// directions.
 fn echo(wire: &mut Wire, value: &[u8]) -> Result<(u64, u64), String> {
     let mut request = Vec::with_capacity(value.len() + 64);
     nagi_client::encode_command(&[b"ECHO", value], &mut request);

@@ -5,13 +5,13 @@ use nagi_findings::observation::AcceptQueue;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Collects samples of a server's listening sockets.
+/// Combines samples of a server's listening sockets.
 #[derive(Debug)]
 pub(crate) struct AcceptQueueReader {
     server: SocketAddr,
     queue: AcceptQueue,
-    /// By a socket's number: the connections dropped at it before the run, and until the last
-    /// sample.
+    /// Number of connections dropped at each socket, by its cookie: before the run, and until the
+    /// last sample.
     drops: BTreeMap<u64, (u64, u64)>,
     looks: u64,
 }
@@ -22,7 +22,7 @@ impl AcceptQueueReader {
         AcceptQueueReader { server, queue, drops, looks: 0 }
     }
 
-    /// Adds a sample of all listening sockets of the network namespace.
+    /// Adds a sample, which contains all listening sockets of the network namespace.
     pub(crate) fn take(&mut self, listeners: &[Listener]) {
         let (own, foreign): (Vec<&Listener>, Vec<&Listener>) =
             listeners.iter().partition(|it| is_servers(self.server, it.address));
@@ -35,7 +35,7 @@ impl AcceptQueueReader {
             }
             self.queue.was_full |= listener.waiting > 0 && listener.waiting >= listener.length;
             if let Some(drops) = listener.drops {
-                // A socket opened within the run has no earlier drops.
+                // A socket that was opened within the run has no drops from before the run.
                 let before = if self.looks == 0 { drops } else { 0 };
                 self.drops.entry(listener.cookie).or_insert((before, drops)).1 = drops;
             }
@@ -43,7 +43,7 @@ impl AcceptQueueReader {
         self.looks += 1;
     }
 
-    /// The result, unless there were no samples.
+    /// Returns the combined samples; `None` if there were none.
     pub(crate) fn finish(&self) -> Option<AcceptQueue> {
         let grown = self.drops.values().map(|(before, now)| now.saturating_sub(*before));
         let drops = (!self.drops.is_empty()).then(|| grown.sum());
@@ -51,7 +51,7 @@ impl AcceptQueueReader {
     }
 }
 
-/// Whether connections to the server's address arrive at a socket that listens on `local`.
+/// Whether connections to the address `server` arrive at a socket that listens on `local`.
 pub(super) fn is_servers(server: SocketAddr, local: SocketAddr) -> bool {
     local.port() == server.port() && (local.ip().is_unspecified() || local.ip() == server.ip())
 }

@@ -1,15 +1,15 @@
-//! CLIENT LIST.
+//! Reads CLIENT LIST.
 
 use nagi_findings::observation::Client;
 use nagi_load::wire::Wire;
 
-/// With more clients than this, they are not listed: a longer list would load the server.
+/// Maximum number of clients with which they are listed; a longer list would load the server.
 pub(crate) const MAX_CLIENTS: f64 = 1000.0;
 
-/// All clients.
+/// Lists all clients.
 ///
 /// # Errors
-/// The server cannot be queried, or refuses; one line.
+/// The server cannot be queried, or refuses; the error is one line.
 pub(crate) fn clients(wire: &mut Wire) -> Result<Vec<Client>, String> {
     Ok(wire.run("CLIENT LIST")?.text().lines().map(client).collect())
 }

@@ -1,8 +1,8 @@
-//! The kernel's TCP_INFO of established connections with the server (`man 7 sock_diag`):
-//! retransmitted segments and TCP round trips, which no program influences.
+//! Reads the kernel's `TCP_INFO` of established connections with the server (`man 7 sock_diag`):
+//! retransmitted segments and round trips, which no program influences.
 //!
-//! No privilege is needed. Ended connections are not reported, so they are sampled repeatedly, and
-//! the last values of each count.
+//! No privilege is needed. The kernel does not report closed connections, so the connections are
+//! sampled repeatedly, and the last figures of each connection count.
 
 use super::netlink::{Kernel, attribute, bytes, word};
 use nagi_findings::observation::TcpConnections;
@@ -10,34 +10,34 @@ use rustix::net::netlink;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The request for sockets of one family (`linux/sock_diag.h`).
+/// The type of a request for sockets of one family (`linux/sock_diag.h`).
 const BY_FAMILY: u16 = 20;
 /// Address families and the protocol (`sys/socket.h`).
 const INET: u8 = 2;
 const INET6: u8 = 10;
 const TCP: u8 = 6;
-/// The attribute with TCP_INFO (`linux/inet_diag.h`).
+/// The attribute with `TCP_INFO` (`linux/inet_diag.h`).
 const INFO: u16 = 2;
-/// The state of an established connection, as a bit.
+/// The bit for the state of an established connection.
 const ESTABLISHED: u32 = 1 << 1;
-/// The length of a socket's description and of its identification, in bytes.
+/// The lengths of a socket's description and of its ID in a message, in bytes.
 const SOCKET: usize = 72;
 const IDENTITY: usize = 48;
-/// Offsets of figures in TCP_INFO (`struct tcp_info` of `linux/tcp.h`); kernels before 4.6 end
-/// before the minimum round trip, and those before 4.19 before the duplicates.
+/// Offsets of figures in `TCP_INFO` (`struct tcp_info` of `linux/tcp.h`). In kernels before 4.6 it
+/// ends before the minimum round trip, in kernels before 4.19 before the duplicates.
 const ROUND_TRIP: usize = 68;
 const RETRANSMITTED: usize = 100;
 const MIN_ROUND_TRIP: usize = 148;
 const DATA_SEGMENTS_OUT: usize = 156;
 const DUPLICATES: usize = 216;
-/// Maximum connections that are tracked; more are ignored.
+/// Maximum number of connections that are tracked; further ones are ignored.
 const MAX_CONNECTIONS: usize = 100_000;
 
 /// The figures of one connection since it was established.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Figures {
     retransmitted: u64,
-    /// Of these, segments that had arrived: their acknowledgment was lost or late.
+    /// Retransmitted segments that had arrived already: their acknowledgment was lost or late.
     duplicates: u64,
     segments: u64,
     round_trip_us: u64,
@@ -52,12 +52,12 @@ struct Connection {
     figures: Figures,
 }
 
-/// The end of connections with the server that is sampled.
+/// Which ends of the connections with the server are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The end of clients on this host.
+    /// The ends of clients on this host.
     Clients,
-    /// The server's own end.
+    /// The server's own ends.
     Servers,
 }
 
@@ -65,9 +65,9 @@ enum End {
 #[derive(Debug)]
 pub(crate) struct ConnectionReader {
     server: SocketAddr,
-    /// Whether the server's own ends are on this host.
+    /// Whether the server's ends of the connections are on this host.
     has_server: bool,
-    /// By a socket's number: its first and last figures.
+    /// The first and last figures of each connection, by its socket's cookie.
     seen: HashMap<u64, (Figures, Figures)>,
     looks: u64,
 }
@@ -77,7 +77,7 @@ impl ConnectionReader {
         ConnectionReader { server, has_server, seen: HashMap::new(), looks: 0 }
     }
 
-    /// Samples all connections.
+    /// Adds a sample of all connections.
     pub(crate) fn look(&mut self) {
         let ends: &[End] = match self.has_server {
             true => &[End::Clients, End::Servers],
@@ -93,19 +93,19 @@ impl ConnectionReader {
 
     fn take(&mut self, connection: &Connection, end: End) {
         let Connection { local, remote, cookie, figures } = *connection;
-        // The server may have been reached at another of its host's addresses.
+        // Clients may have reached the server at any address of its host.
         let is_servers = end == End::Servers || remote == self.server;
-        // A connection with both ends at one address does not cross a network.
+        // A connection with the same address at both ends does not cross a network.
         let crosses = local.ip() != remote.ip();
         if !is_servers || !crosses || self.seen.len() >= MAX_CONNECTIONS {
             return;
         }
-        // A connection made within the run began with zeros.
+        // The figures of a connection made within the run began with zeros.
         let first = if self.looks == 0 { figures } else { Figures::default() };
         self.seen.entry(cookie).or_insert((first, figures)).1 = figures;
     }
 
-    /// The result, if there were any connections.
+    /// Returns the results; `None` if there were no connections.
     pub(crate) fn finish(&self) -> Option<TcpConnections> {
         let grown = |of: fn(&Figures) -> u64| {
             let grown = self.seen.values().map(|(first, last)| of(last).saturating_sub(of(first)));
@@ -127,18 +127,18 @@ impl ConnectionReader {
     }
 }
 
-/// All established connections of this network namespace from or to a port; `None` if the kernel
-/// does not report them.
+/// Returns all established connections of this network namespace from or to a port; `None` if the
+/// kernel does not report them.
 fn connections(port: u16, end: End) -> Option<Vec<Connection>> {
     let kernel = Kernel::open(Some(netlink::SOCK_DIAG))?;
     let mut all = kernel.dump(BY_FAMILY, &request(INET, port, end), connection)?;
-    // A kernel without IPv6 has no such sockets.
+    // A kernel without IPv6 refuses this request.
     let more = kernel.dump(BY_FAMILY, &request(INET6, port, end), connection);
     all.extend(more.unwrap_or_default());
     Some(all)
 }
 
-/// A request for the established connections of a family, by the port at one end.
+/// Encodes a request for the established connections of a family with the given port at one end.
 fn request(family: u8, port: u16, end: End) -> Vec<u8> {
     let mut request = vec![family, TCP, 1 << (INFO - 1), 0];
     request.extend(ESTABLISHED.to_ne_bytes());
@@ -175,7 +175,7 @@ fn figures(info: &[u8]) -> Option<Figures> {
         duplicates: number(DUPLICATES).unwrap_or(0),
         segments: number(DATA_SEGMENTS_OUT).unwrap_or(0),
         round_trip_us: number(ROUND_TRIP)?,
-        // All bits are set if it has not been measured yet.
+        // All bits are set if the round trip has not been measured yet.
         least_round_trip_us: number(MIN_ROUND_TRIP)
             .filter(|us| *us != u64::from(u32::MAX))
             .unwrap_or(0),
@@ -187,9 +187,9 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
 
-    /// A recorded reply of Linux 6.18 for a connection, 392 bytes in x86 byte order: 100 small
-    /// requests from 192.0.2.2:40218 to 192.0.2.1:6379 over a link that lost every sixteenth
-    /// packet.
+    /// A recorded reply of Linux 6.18 about one connection, 392 bytes in x86 byte order. It had
+    /// sent 100 small requests from 192.0.2.2:40218 to 192.0.2.1:6379, over a link that lost every
+    /// sixteenth packet.
     const RECORDED: &str = "\
         020100009d1a18ebc0000202000000000000000000000000c0000201000000000000000000000000\
         00000000921700000000000000000000000000000000000000000000081551000500080000000000\
@@ -211,7 +211,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// A connection with this number and these figures.
+    /// A connection with this cookie and these figures.
     fn numbered(cookie: u64, figures: Figures) -> Connection {
         Connection { local: at("10.0.0.7:40000"), remote: at("10.0.0.5:6379"), cookie, figures }
     }

@@ -1,14 +1,15 @@
-//! CPU throttling of a process: `cpu.stat` of its control group, or of the
-//! nearest one above it that has a limit (`Documentation/admin-guide/cgroup-v2.rst`, and
-//! `scheduler/sched-bwc.rst` for version 1).
+//! CPU throttling of a process, from `cpu.stat` of its control group or of the nearest ancestor
+//! that has a limit (`Documentation/admin-guide/cgroup-v2.rst`, and `scheduler/sched-bwc.rst` for
+//! version 1).
 
 use nagi_findings::observation::Throttling;
 use std::path::{Path, PathBuf};
 
-/// Where control groups are mounted, below the root of the folder that has `proc`.
+/// Where control groups are mounted, relative to the folder that contains `proc`.
 const MOUNT: &str = "sys/fs/cgroup";
 
-/// The throttling since the group was created; `None` without a limit or if it cannot be read.
+/// Returns the throttling since the group was created; `None` if there is no limit or the files
+/// cannot be read.
 pub(super) fn throttling(process: &Path) -> Option<Throttling> {
     let groups = std::fs::read_to_string(process.join("cgroup")).ok()?;
     let root = process.parent()?.parent()?;
@@ -18,7 +19,7 @@ pub(super) fn throttling(process: &Path) -> Option<Throttling> {
     parse(&std::fs::read_to_string(limited.join("cpu.stat")).ok()?)
 }
 
-/// Whether a group's processor time is limited, by version 2 or version 1.
+/// Whether a group's processor time is limited, in version 2 or version 1.
 fn has_limit(folder: &Path) -> bool {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
     let most = read("cpu.max").map(|text| !text.starts_with("max"));
@@ -26,8 +27,8 @@ fn has_limit(folder: &Path) -> bool {
     most.or_else(quota).unwrap_or(false)
 }
 
-/// The folder that a line of `/proc/PID/cgroup` names, such as `0::/system.slice/x` or
-/// `4:cpu,cpuacct:/x`.
+/// Returns the mount point, and the folder named by a line of `/proc/PID/cgroup` such as
+/// `0::/system.slice/x` or `4:cpu,cpuacct:/x`.
 pub(super) fn folder_of(root: &Path, line: &str) -> Option<(PathBuf, PathBuf)> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -46,7 +47,7 @@ pub(super) fn folder_of(root: &Path, line: &str) -> Option<(PathBuf, PathBuf)> {
     Some((mount, folder))
 }
 
-/// A folder and its ancestors, up to the mount.
+/// Returns a folder and its ancestors, up to the mount point.
 fn above(mount: &Path, folder: &Path) -> Vec<PathBuf> {
     folder.ancestors().take_while(|it| it.starts_with(mount)).map(Path::to_path_buf).collect()
 }

@@ -1,14 +1,14 @@
-//! Errors and drops of this host's network devices (`/proc/net/dev`, `man 5 proc_pid_net`):
-//! only additional evidence, since a device counts all of its traffic.
+//! Errors and drops of this host's network devices (`/proc/net/dev`, `man 5 proc_pid_net`). They
+//! are only additional evidence, because a device counts all of its traffic.
 
 use nagi_findings::observation::DeviceLosses;
 use std::path::Path;
 
-/// Positions of errors and drops after a device's name: received and sent.
+/// Indices of the fields for errors, and for drops, after a device's name: received and sent.
 const ERRORS: [usize; 2] = [2, 10];
 const DROPS: [usize; 2] = [3, 11];
 
-/// All devices, with their counts since their creation.
+/// Returns all devices, with their counts since they were created.
 pub(crate) fn devices(proc: &Path) -> Vec<DeviceLosses> {
     let table = std::fs::read_to_string(proc.join("net/dev")).unwrap_or_default();
     table.lines().filter_map(device).collect()
@@ -26,7 +26,7 @@ fn device(line: &str) -> Option<DeviceLosses> {
     Some(DeviceLosses { device, errors: sum(ERRORS)?, dropped: sum(DROPS)? })
 }
 
-/// The devices with errors or drops within the run, with the counts of the run.
+/// Returns the devices with errors or drops within the run, with their counts within the run.
 pub(crate) fn losses_since(before: &[DeviceLosses], now: Vec<DeviceLosses>) -> Vec<DeviceLosses> {
     let grown = now.into_iter().map(|now| {
         let before = before.iter().find(|it| it.device == now.device);

@@ -1,26 +1,27 @@
-//! Queue disciplines of this host's network devices: those that limit a rate, and how often one
+//! Queue disciplines of this host's network devices: which of them limit a rate, and how often one
 //! delayed or dropped packets (`man 8 tc`).
 
 use super::netlink::{Kernel, attribute, word};
 use nagi_findings::observation::QueueDiscipline;
 use rustix::net::netdevice::index_to_name;
 
-/// The request for queue disciplines, and the length of their header (`linux/rtnetlink.h`).
+/// The type of a request for queue disciplines, and the length of their header
+/// (`linux/rtnetlink.h`).
 const GET: u16 = 38;
 const HEAD: usize = 20;
-/// Attributes: the name, the options, the statistics and among these the queue's
-/// (`linux/rtnetlink.h`, `linux/gen_stats.h`).
+/// Attributes of a discipline: the name, the options, the statistics, and the queue's statistics
+/// within these (`linux/rtnetlink.h`, `linux/gen_stats.h`).
 const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
 const FIGURES: u16 = 7;
 const QUEUE: u16 = 3;
-/// The attribute with the options of a token bucket, and the offset of its rate in them
+/// The attribute within the options that describes a token bucket, and the offset of its rate
 /// (`linux/pkt_sched.h`).
 const BUCKET: u16 = 1;
 const RATE: usize = 8;
 
-/// All queue disciplines, with their counts since they were set up; `None` if the kernel does not
-/// report them.
+/// Returns all queue disciplines, with their counts since they were set up; `None` if the kernel
+/// does not report them.
 pub(crate) fn disciplines() -> Option<Vec<QueueDiscipline>> {
     let kernel = Kernel::open(None)?;
     let described = kernel.dump(GET, &[0; HEAD], discipline)?;
@@ -31,7 +32,7 @@ pub(crate) fn disciplines() -> Option<Vec<QueueDiscipline>> {
     Some(named.collect())
 }
 
-/// The index of its device, and the discipline.
+/// Parses a message: the index of the device, and the discipline.
 pub(super) fn discipline(message: &[u8]) -> Option<(u32, QueueDiscipline)> {
     let attributes = message.get(HEAD..)?;
     let kind = attribute(attributes, KIND)?.split(|byte| *byte == 0).next()?;
@@ -51,7 +52,7 @@ pub(super) fn discipline(message: &[u8]) -> Option<(u32, QueueDiscipline)> {
     ))
 }
 
-/// The disciplines that delayed packets within the run, with the counts of the run.
+/// Returns the disciplines that delayed packets within the run, with their counts within the run.
 pub(crate) fn active_since(before: &[QueueDiscipline]) -> Vec<QueueDiscipline> {
     let now = disciplines().unwrap_or_default().into_iter();
     let grown = now.map(|now| {

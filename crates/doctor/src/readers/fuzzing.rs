@@ -1,4 +1,4 @@
-//! Builds an observation from arbitrary bytes with the readers.
+//! Builds an observation from arbitrary bytes by means of the readers, for fuzz targets.
 
 use super::accept_queue::AcceptQueueReader;
 use super::sockets::{SocketReader, Sockets};
@@ -16,12 +16,13 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// The separator of sections.
+/// The byte that separates sections of the input.
 const SEPARATOR: u8 = 0xfe;
-/// The address of the made-up server.
+/// The address of the fictitious server.
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6379);
 
-/// An observation from sections of texts and of figures, each with a leading byte for its kind.
+/// Builds an observation from sections of text and of figures. The first byte of each section is
+/// its kind.
 pub(crate) fn observation(data: &[u8]) -> Observation {
     let mut observation = Observation { seconds: 20.0, ..Observation::default() };
     for section in data.split(|byte| *byte == SEPARATOR) {
@@ -66,7 +67,7 @@ fn of_server(observation: &mut Observation, kind: u8, text: &str, bytes: &[u8]) 
     }
 }
 
-/// Requests in lines of MONITOR or of memcached's log.
+/// Parses the lines of MONITOR or of memcached's log as a sample of requests.
 fn sample(text: &str) -> Sample {
     let shown = requests::key_names(true);
     let mut keys = BTreeMap::new();
@@ -175,7 +176,7 @@ fn of_probes(observation: &mut Observation, kind: u8, bytes: &[u8]) {
     }
 }
 
-/// A server's answer, from a byte for the kind and the bytes after it.
+/// Builds a server's answer from a byte for its type and the bytes after it.
 fn answer(bytes: &mut &[u8], depth: usize) -> Answer {
     const DEEPEST: usize = 4;
     let mut next = || {

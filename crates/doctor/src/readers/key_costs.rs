@@ -1,16 +1,16 @@
-//! HOTKEYS: the keys that cost the most time, if a server can count that (Redis 8.6, nagi).
+//! Reads HOTKEYS: the keys that cost the most time, if the server can count that (Redis 8.6, nagi).
 
 use super::{is_unknown, requests};
 use nagi_findings::observation::KeyCosts;
 use nagi_load::wire::{Answer, Wire};
 
-/// Starts to count, for not much longer than `seconds`. Returns whether the server does. A count in
-/// progress is neither changed nor read.
+/// Starts the server's count, for a little longer than `seconds`. Returns whether the count has
+/// started. A count that another client has started is neither changed nor read.
 ///
 /// # Errors
-/// The server cannot be queried, or refuses; one line.
+/// The server cannot be queried, or refuses; the error is one line.
 pub(crate) fn start_key_costs(wire: &mut Wire, seconds: f64) -> Result<bool, String> {
-    // It ends automatically if this program fails to end it.
+    // The count ends after this time even if this program does not end it.
     let seconds = seconds.ceil() as u64 + 10;
     match wire.run(&format!("HOTKEYS START METRICS 1 CPU COUNT 10 DURATION {seconds}")) {
         Ok(_) => Ok(true),
@@ -19,10 +19,10 @@ pub(crate) fn start_key_costs(wire: &mut Wire, seconds: f64) -> Result<bool, Str
     }
 }
 
-/// Ends the count, and returns the result.
+/// Ends the count, and returns its result.
 ///
 /// # Errors
-/// The server cannot be queried, or refuses; one line.
+/// The server cannot be queried, or refuses; the error is one line.
 pub(crate) fn key_costs(wire: &mut Wire, show_keys: bool) -> Result<Option<KeyCosts>, String> {
     wire.run("HOTKEYS STOP")?;
     let report = wire.run("HOTKEYS GET")?;
@@ -30,7 +30,7 @@ pub(crate) fn key_costs(wire: &mut Wire, show_keys: bool) -> Result<Option<KeyCo
     Ok(costs(&report, show_keys))
 }
 
-/// Parses alternating names and values, within a list of one element.
+/// Parses alternating names and values, which may be wrapped in a list of one element.
 pub(super) fn costs(report: &Answer, show_keys: bool) -> Option<KeyCosts> {
     let Answer::Array(list) = report else { return None };
     let fields = match list.as_slice() {

@@ -1,18 +1,18 @@
-//! Events of the server's latency monitor within the run (LATENCY LATEST and HISTORY): kinds of
-//! events, such as `fork` or `aof-fsync-always`, and their durations.
+//! Reads the events of the server's latency monitor within the run (LATENCY LATEST and HISTORY):
+//! their kinds, such as `fork` or `aof-fsync-always`, and their durations.
 
 use super::is_unknown;
 use nagi_findings::observation::LatencyEvent;
 use nagi_load::wire::{Answer, Wire};
 use std::collections::BTreeMap;
 
-/// The time of the latest event of each kind, in seconds since 1970 by the server's clock.
+/// The time of the latest event of each kind, in seconds since 1970 on the server's clock.
 pub(crate) type Latest = BTreeMap<String, i64>;
 
-/// The latest events until now; `None` if the server has no latency monitor.
+/// Returns the time of the latest event of each kind; empty if the server has no latency monitor.
 ///
 /// # Errors
-/// The server cannot be queried, or refuses; one line.
+/// The server cannot be queried, or refuses; the error is one line.
 pub(crate) fn latest_events(wire: &mut Wire) -> Result<Latest, String> {
     match wire.run("LATENCY LATEST") {
         Ok(answer) => Ok(latest(&answer)),
@@ -21,10 +21,10 @@ pub(crate) fn latest_events(wire: &mut Wire) -> Result<Latest, String> {
     }
 }
 
-/// The events after these.
+/// Returns the events after those in `before`.
 ///
 /// # Errors
-/// The server cannot be queried, or refuses; one line.
+/// The server cannot be queried, or refuses; the error is one line.
 pub(crate) fn events_since(wire: &mut Wire, before: &Latest) -> Result<Vec<LatencyEvent>, String> {
     let mut events = Vec::new();
     for (name, at_s) in latest_events(wire)? {
@@ -46,7 +46,7 @@ pub(super) fn latest(answer: &Answer) -> Latest {
         [name, Answer::Integer(at_s), ..] => Some((name.text(), *at_s)),
         _ => None,
     });
-    // Other text is not a kind of event.
+    // Text with other characters cannot be the name of a kind.
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
     events.filter(|(name, _)| !name.is_empty() && name.chars().all(is_plain)).collect()
 }

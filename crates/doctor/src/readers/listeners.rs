@@ -1,52 +1,54 @@
-//! Listening sockets, as the kernel reports them (`man 7 sock_diag`): how many
-//! connections wait to be accepted, how many may, and how many were dropped at that socket.
+//! Listening sockets, as the kernel reports them (`man 7 sock_diag`): how many connections wait to
+//! be accepted, how many may wait, and how many were dropped at the socket.
 //!
-//! `ListenOverflows` counts for a whole network namespace; only these figures identify the socket.
+//! The counter `ListenOverflows` covers a whole network namespace; only these figures identify the
+//! socket.
 
 use super::netlink::{Kernel, attribute, bytes, word};
 use rustix::net::netlink;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The request for sockets of one family (`linux/sock_diag.h`).
+/// The type of a request for sockets of one family (`linux/sock_diag.h`).
 const BY_FAMILY: u16 = 20;
 /// Address families and the protocol (`sys/socket.h`).
 const INET: u8 = 2;
 const INET6: u8 = 10;
 const TCP: u8 = 6;
 /// The attribute with the memory statistics of a socket (`linux/inet_diag.h`), and the offset of
-/// the dropped connections in it (`linux/sock_diag.h`).
+/// the number of dropped connections in it (`linux/sock_diag.h`).
 const MEMORY: u16 = 7;
 const DROPS: usize = 8;
-/// The state of a listening socket, as a bit.
+/// The bit for the state of a listening socket.
 const LISTEN: u32 = 1 << 10;
-/// The length of a socket's description, in bytes.
+/// The length of a socket's description in a message, in bytes.
 const SOCKET: usize = 72;
 
 /// A listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
-    /// The kernel's number of it, which is unique.
+    /// The socket's cookie, a unique number given by the kernel.
     pub(crate) cookie: u64,
-    /// Connections that wait to be accepted.
+    /// Number of connections that wait to be accepted.
     pub(crate) waiting: u64,
-    /// The maximum number that may wait.
+    /// Maximum number of connections that may wait.
     pub(crate) length: u64,
-    /// Connections that were dropped at it since it was opened.
+    /// Number of connections dropped at the socket since it was opened.
     pub(crate) drops: Option<u64>,
 }
 
-/// All listening TCP sockets of this network namespace; `None` if the kernel does not report them.
+/// Returns all listening TCP sockets of this network namespace; `None` if the kernel does not
+/// report them.
 pub(crate) fn listeners() -> Option<Vec<Listener>> {
     let kernel = Kernel::open(Some(netlink::SOCK_DIAG))?;
     let mut listeners = kernel.dump(BY_FAMILY, &request(INET), listener)?;
-    // A kernel without IPv6 has no such sockets.
+    // A kernel without IPv6 refuses this request.
     let more = kernel.dump(BY_FAMILY, &request(INET6), listener);
     listeners.extend(more.unwrap_or_default());
     Some(listeners)
 }
 
-/// A request for all listening sockets of a family, with their memory statistics.
+/// Encodes a request for all listening sockets of a family, with their memory statistics.
 fn request(family: u8) -> Vec<u8> {
     const IDENTITY: usize = 48;
     let mut request = vec![family, TCP, 1 << (MEMORY - 1), 0];

@@ -1,5 +1,5 @@
-//! Readers of the server's statistics and of the kernel's. Each reader returns plain values; what
-//! cannot be read is `None` or an error of one line, never a guess.
+//! Readers of the server's statistics and of the kernel's. Each reader returns plain values. A
+//! value that cannot be read is `None` or an error of one line, never a guess.
 
 mod accept_queue;
 mod clients;
@@ -35,7 +35,7 @@ pub(crate) use settings::settings;
 pub(crate) use sockets::{SocketReader, Sockets};
 pub(crate) use system::System;
 
-/// Whether an error shows that a server has no such command.
+/// Whether an error says that the server has no such command.
 fn is_unknown(error: &str) -> bool {
     error.contains("unknown command")
 }

@@ -1,4 +1,4 @@
-//! Requests for all objects of a kind in the kernel (`man 7 netlink`).
+//! Netlink requests for all kernel objects of a kind (`man 7 netlink`).
 
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -7,7 +7,7 @@ use rustix::net::{
 };
 use std::time::Duration;
 
-/// Types of messages other than answers, and the flags of a request for all objects
+/// Types of messages that are not answers, and the flags of a request for all objects
 /// (`linux/netlink.h`).
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
@@ -16,15 +16,15 @@ const DUMP: u16 = 0x301;
 const HEAD: usize = 16;
 /// How long the kernel may take to answer.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Maximum datagrams that are read: some ten thousand answers.
+/// Maximum number of datagrams that are read, which contain some ten thousand answers.
 const MAX_DATAGRAMS: usize = 1000;
 
-/// A connection to the kernel.
+/// A netlink socket.
 #[derive(Debug)]
 pub(super) struct Kernel(OwnedFd);
 
 impl Kernel {
-    /// Connects to the kernel by this protocol; `NETLINK_ROUTE` without one.
+    /// Opens a netlink socket for `protocol`; `None` means `NETLINK_ROUTE`.
     pub(super) fn open(protocol: Option<Protocol>) -> Option<Self> {
         let flags = SocketFlags::CLOEXEC;
         let socket =
@@ -37,7 +37,8 @@ impl Kernel {
         &self.0
     }
 
-    /// The results of `read` for the answers to a request; `None` if the kernel refuses it.
+    /// Sends a request, and returns the results of `read` for its answers; `None` if the kernel
+    /// refuses the request.
     pub(super) fn dump<T>(
         &self,
         kind: u16,
@@ -62,7 +63,8 @@ impl Kernel {
     }
 }
 
-/// Takes the messages of one datagram. Returns whether that was the end; `None` for an error.
+/// Passes the messages of one datagram to `read`. Returns whether the last answer was among them;
+/// `None` for an error.
 pub(super) fn take<T>(
     mut datagram: &[u8],
     read: &impl Fn(&[u8]) -> Option<T>,
@@ -80,10 +82,10 @@ pub(super) fn take<T>(
     Some(false)
 }
 
-/// The attribute of this type, if it is there.
+/// Returns the value of the attribute of type `wanted`, if there is one.
 pub(super) fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     const HEAD: usize = 4;
-    /// Flag bits besides the type.
+    /// Bits of the type field that are flags.
     const FLAGS: u16 = 0xc000;
     loop {
         let (len, kind) = (half(attributes, 0)? as usize, half(attributes, 2)? & !FLAGS);
@@ -95,17 +97,17 @@ pub(super) fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// Bytes at an offset of a message.
+/// Returns `N` bytes at offset `at`.
 pub(super) fn bytes<const N: usize>(from: &[u8], at: usize) -> Option<[u8; N]> {
     from.get(at..at + N)?.try_into().ok()
 }
 
-/// A number of four bytes.
+/// Returns the 32-bit number at offset `at`.
 pub(super) fn word(from: &[u8], at: usize) -> Option<u32> {
     bytes(from, at).map(u32::from_ne_bytes)
 }
 
-/// A number of two bytes.
+/// Returns the 16-bit number at offset `at`.
 pub(super) fn half(from: &[u8], at: usize) -> Option<u16> {
     bytes(from, at).map(u16::from_ne_bytes)
 }

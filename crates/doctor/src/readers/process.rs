@@ -1,28 +1,28 @@
-//! The server's process: the activity of its threads, its descriptors, its memory in swap
-//! (`Documentation/filesystems/proc.rst` of Linux).
+//! Reads the server's process: the activity of its threads, its file descriptors, and its memory in
+//! swap (`Documentation/filesystems/proc.rst` of Linux).
 
 use super::control_group;
 use nagi_findings::observation::{BusyThread, Process, Throttling};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Kernel ticks in a second, in which /proc counts processor time (`sysconf(_SC_CLK_TCK)`).
+/// Kernel ticks per second, the unit of processor time in /proc (`sysconf(_SC_CLK_TCK)`).
 const TICKS: f64 = 100.0;
-/// Names of programs that count as servers.
+/// Names of programs that are recognized as servers.
 const PROGRAMS: [&str; 8] =
     ["redis", "valkey", "nagi", "memcached", "dragonfly", "keydb", "garnet", "pogocache"];
 
-/// The folder of a server's process, if it runs on this host.
+/// Returns the folder of a server's process, if it runs on this host.
 pub(crate) fn process_of(proc: &Path, id: u32) -> Option<PathBuf> {
     let folder = proc.join(id.to_string());
     let program = std::fs::read_to_string(folder.join("comm")).ok()?;
-    // A worker's name may precede the program's.
+    // The whole command line is searched, because a worker's name may precede the program's name.
     let line = std::fs::read_to_string(folder.join("cmdline")).unwrap_or_default();
     let is_known = |text: &str| PROGRAMS.iter().any(|it| text.contains(it));
     (is_known(&program) || is_known(&line)).then_some(folder)
 }
 
-/// Reads a process repeatedly.
+/// Samples a process repeatedly.
 #[derive(Debug)]
 pub(crate) struct ProcessReader {
     id: u32,
@@ -30,7 +30,8 @@ pub(crate) struct ProcessReader {
     looks: u64,
     stopped: u64,
     waiting: u64,
-    /// By thread: the ticks that it used, and the nanoseconds that it waited for a processor.
+    /// By thread ID: the ticks that the thread had used, and the nanoseconds that it had waited for
+    /// a processor.
     first_times: BTreeMap<String, (u64, u64)>,
     first_faults: Option<u64>,
     first_throttling: Option<Throttling>,
@@ -62,7 +63,7 @@ impl ProcessReader {
         Stat::parse(&std::fs::read_to_string(self.folder.join("stat")).ok()?)
     }
 
-    /// Its threads, by number and name.
+    /// Lists the threads of the process with their ID and name.
     fn threads(&self) -> impl Iterator<Item = (String, String, Stat)> {
         let tasks = std::fs::read_dir(self.folder.join("task")).into_iter().flatten().flatten();
         tasks.filter_map(|task| {
@@ -73,15 +74,15 @@ impl ProcessReader {
         })
     }
 
-    /// How long a thread was ready to run without a processor (`schedstat`); 0 if the kernel does
-    /// not count it.
+    /// Returns how long a thread was ready to run without a processor (`schedstat`), in
+    /// nanoseconds; 0 if the kernel does not count it.
     fn waited_ns(&self, thread: &str) -> u64 {
         let path = self.folder.join("task").join(thread).join("schedstat");
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.split_whitespace().nth(1).and_then(|it| it.parse().ok()).unwrap_or(0)
     }
 
-    /// Reads it again.
+    /// Adds a sample.
     pub(crate) fn look(&mut self) {
         let states: Vec<char> = self.threads().map(|(_, _, stat)| stat.state).collect();
         self.looks += u64::from(!states.is_empty());
@@ -89,7 +90,7 @@ impl ProcessReader {
         self.waiting += u64::from(states.contains(&'D'));
     }
 
-    /// The result for a run of this many seconds.
+    /// Returns the results of a run of `seconds`.
     pub(crate) fn finish(&self, seconds: f64) -> Process {
         let share = |count: u64| count as f64 / self.looks.max(1) as f64;
         let busy = self.threads().map(|(id, name, stat)| {
@@ -123,13 +124,13 @@ impl ProcessReader {
     }
 }
 
-/// The descriptor limit of a process, from its `limits`.
+/// Parses the limit on file descriptors in a process' `limits`.
 pub(super) fn max_files(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The bytes of a process in swap, from its `status`.
+/// Parses the number of bytes in swap in a process' `status`.
 pub(super) fn swap_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:"))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
@@ -144,17 +145,17 @@ pub(super) fn since(now: Throttling, first: Throttling) -> Throttling {
     }
 }
 
-/// The `stat` of a process or thread.
+/// The needed fields of `stat` of a process or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     state: char,
     pub(super) major_faults: u64,
-    /// User and system time.
+    /// User and system time, in ticks.
     ticks: u64,
 }
 
 impl Stat {
-    /// Parses the fields after the name, which may contain blanks and brackets.
+    /// Parses the fields after the name. The name itself may contain blanks and parentheses.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let number = |place: usize| fields.get(place)?.parse::<u64>().ok();

@@ -1,7 +1,7 @@
-//! Requests: from the server's slow log, and from a short sample.
+//! Requests from the server's logs, and from a short sample of its traffic.
 //!
-//! Arguments may be secret, and keys may be personal: neither leaves this file, except keys on
-//! request.
+//! Arguments may be secret, and keys may be personal data. Arguments never leave this module; keys
+//! do only if the user asks for them.
 
 use super::is_unknown;
 use nagi_client::Protocol;
@@ -11,27 +11,27 @@ use nagi_load::wire::{Answer, Wire};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 
-/// Maximum entries of the log that are read.
+/// Maximum number of log entries that are read.
 const SLOWEST: usize = 128;
-/// How long requests are watched, and their maximum number.
+/// How long requests are watched, in nanoseconds, and their maximum number.
 const WATCHED_NS: u64 = SECOND / 5;
 const MAX_LINES: u64 = 10_000;
-/// Keys that a sample keeps.
+/// Maximum number of distinct keys in a sample.
 const MAX_KEYS: usize = 10_000;
 
-/// The number of the newest entry of the slow log; -1 if it is empty.
+/// Returns the number of the newest entry of the slow log; -1 if the log is empty.
 ///
 /// # Errors
-/// The server cannot be queried, or refuses; one line.
+/// The server cannot be queried, or refuses; the error is one line.
 pub(crate) fn slow_log_newest(wire: &mut Wire) -> Result<i64, String> {
     let entries = wire.run("SLOWLOG GET 1")?;
     Ok(entries_of(&entries).next().map_or(-1, |(number, _)| number))
 }
 
-/// Entries of the slow log after this one.
+/// Returns the entries of the slow log after entry number `after`.
 ///
 /// # Errors
-/// The server cannot be queried, or refuses; one line.
+/// The server cannot be queried, or refuses; the error is one line.
 pub(crate) fn slow_log(wire: &mut Wire, after: i64) -> Result<Vec<SlowRequest>, String> {
     let entries = wire.run(&format!("SLOWLOG GET {SLOWEST}"))?;
     let newer = entries_of(&entries).filter(|(number, _)| *number > after);
@@ -39,16 +39,16 @@ pub(crate) fn slow_log(wire: &mut Wire, after: i64) -> Result<Vec<SlowRequest>, 
     Ok(newer.map(request).collect())
 }
 
-/// The numbers of the newest large request and of the newest large reply; `None` if the server has
-/// no logs of them (COMMANDLOG of Valkey and nagi).
+/// The numbers of the newest entries in the logs of large requests and of large replies; `None` if
+/// the server has no such logs (COMMANDLOG of Valkey and nagi).
 pub(crate) type LargeLogs = Option<[i64; 2]>;
 
 const LARGE_LOGS: [&str; 2] = ["large-request", "large-reply"];
 
-/// The positions of the logs of large requests and replies.
+/// Returns the numbers of the newest entries in the logs of large requests and replies.
 ///
 /// # Errors
-/// The server cannot be queried, or refuses; one line.
+/// The server cannot be queried, or refuses; the error is one line.
 pub(crate) fn large_log_newest(wire: &mut Wire) -> Result<LargeLogs, String> {
     let mut newest = [-1; 2];
     for (log, number) in LARGE_LOGS.iter().zip(&mut newest) {
@@ -61,10 +61,11 @@ pub(crate) fn large_log_newest(wire: &mut Wire) -> Result<LargeLogs, String> {
     Ok(Some(newest))
 }
 
-/// Entries of both after these, except those of the doctor's own values.
+/// Returns the entries of both logs after the entries numbered `after`, except those that the
+/// doctor's own values have caused.
 ///
 /// # Errors
-/// The server cannot be queried, or refuses; one line.
+/// The server cannot be queried, or refuses; the error is one line.
 pub(crate) fn large_log(wire: &mut Wire, after: [i64; 2]) -> Result<Vec<LargeRequest>, String> {
     let mut large = Vec::new();
     for (log, after) in LARGE_LOGS.iter().zip(after) {
@@ -79,8 +80,8 @@ pub(crate) fn large_log(wire: &mut Wire, after: [i64; 2]) -> Result<Vec<LargeReq
     Ok(large)
 }
 
-/// An entry of a log: its measure in microseconds or bytes, and the request without possible
-/// secrets.
+/// An entry of a log: its time in microseconds or its size in bytes, and the request without
+/// possible secrets.
 #[derive(Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) value: u64,
@@ -102,16 +103,17 @@ pub(super) fn entries_of(answer: &Answer) -> impl Iterator<Item = (i64, Entry)> 
     })
 }
 
-/// A command's name, if it is one.
+/// Returns a command's name in upper case, limited to 32 characters and without any that names do
+/// not contain.
 fn plain(name: &str) -> String {
     let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || "._-|".contains(*letter);
     name.chars().take(32).filter(is_plain).collect::<String>().to_uppercase()
 }
 
-/// Watches requests for a short time: MONITOR, or memcached's `watch fetchers mutations`.
+/// Watches requests for a short time, by MONITOR or memcached's `watch fetchers mutations`.
 ///
 /// # Errors
-/// The server refuses; one line.
+/// The server refuses; the error is one line.
 pub(crate) fn sample(wire: &mut Wire, show_keys: bool) -> Result<Sample, String> {
     let is_memcached = wire.protocol != Protocol::Resp;
     if is_memcached {
@@ -123,11 +125,11 @@ pub(crate) fn sample(wire: &mut Wire, show_keys: bool) -> Result<Sample, String>
         wire.run("MONITOR")?;
     }
     let (mut keys, mut requests) = (BTreeMap::new(), 0);
-    // memcached's log is up to a second late.
+    // memcached writes its log up to a second late.
     let mut until_ns = now_ns() + if is_memcached { 6 * WATCHED_NS } else { WATCHED_NS };
     while now_ns() < until_ns && requests < MAX_LINES {
         wire.set_answer_timeout(until_ns.saturating_sub(now_ns()));
-        // No line means no request, which is not a fault.
+        // An error means that no request has arrived in time, which is not a fault.
         let Ok(line) = wire.line() else { break };
         requests += 1;
         if requests == 1 {
@@ -144,7 +146,7 @@ pub(crate) fn sample(wire: &mut Wire, show_keys: bool) -> Result<Sample, String>
     Ok(Sample { requests, keys: keys.iter().map(|(key, count)| (shown(key), *count)).collect() })
 }
 
-/// The representation of a key in a report: its name only if the user asks for that.
+/// Returns a function that represents keys in a report: by name if `show_keys`, otherwise by hash.
 pub(super) fn key_names(show_keys: bool) -> impl Fn(&str) -> String {
     let hasher = RandomState::new();
     move |key: &str| match show_keys {
@@ -153,12 +155,13 @@ pub(super) fn key_names(show_keys: bool) -> impl Fn(&str) -> String {
     }
 }
 
-/// The first argument in a line of MONITOR's: `1700000000.1 [0 1.2.3.4:5] "get" "key"`.
+/// Returns the first argument in a line of MONITOR, such as `1700000000.1 [0 1.2.3.4:5] "get"
+/// "key"`.
 pub(super) fn monitored_key(line: &str) -> Option<String> {
     let words = line.split_once("] ")?.1;
     let mut quoted = words.split("\" \"");
     let command = quoted.next()?.trim_start_matches('"');
-    // These have no key in the usual position, and may have a secret there.
+    // These commands have no key as their first argument, and may have a secret there.
     let has_no_key = ["auth", "hello", "config", "client", "acl", "eval", "evalsha", "publish"];
     if has_no_key.iter().any(|name| command.eq_ignore_ascii_case(name)) {
         return None;
@@ -166,7 +169,7 @@ pub(super) fn monitored_key(line: &str) -> Option<String> {
     Some(quoted.next()?.trim_end_matches('"').to_owned())
 }
 
-/// The key in a line such as `ts=1.2 gid=1 type=item_get key=a%3Ab status=found`.
+/// Returns the key in a line such as `ts=1.2 gid=1 type=item_get key=a%3Ab status=found`.
 pub(super) fn watched_key(line: &str) -> Option<String> {
     let encoded = line.split(' ').find_map(|field| field.strip_prefix("key="))?;
     let mut parts = encoded.split('%');

@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A root folder, removed on drop.
+/// A folder that takes the place of `/`, removed on drop.
 #[derive(Debug)]
 pub(super) struct SampleFiles(PathBuf);
 
 impl SampleFiles {
-    /// A root folder with these files.
+    /// Creates a root folder with these files.
     pub(super) fn new(files: &[(&str, &str)]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -32,7 +32,7 @@ impl SampleFiles {
 
 impl Drop for SampleFiles {
     fn drop(&mut self) {
-        // A failure has no effect on tests.
+        // A folder that remains does not affect tests.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

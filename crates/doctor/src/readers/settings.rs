@@ -1,4 +1,4 @@
-//! Settings, by name.
+//! Reads the server's settings.
 
 use nagi_load::figures::Fields;
 use nagi_load::wire::{Answer, Wire};
@@ -6,7 +6,7 @@ use nagi_load::wire::{Answer, Wire};
 /// Settings that findings use.
 const SETTINGS: [&str; 4] = ["maxmemory-policy", "appendfsync", "appendonly", "maxclients"];
 
-/// The settings, as far as CONFIG GET is permitted.
+/// Returns the settings by name, as far as CONFIG GET is permitted.
 pub(crate) fn settings(wire: &mut Wire) -> Result<Fields, String> {
     let mut fields = Fields::new();
     for name in SETTINGS {

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// States as the table numbers them.
+/// The number of the state TIME_WAIT in the table.
 const TIME_WAIT: u8 = 6;
 const LISTEN: u8 = 10;
-/// Maximum lines of the table that are read: some 50 MB of text.
+/// Maximum number of lines of the table that are read: some 50 MB of text.
 const MAX_LINES: usize = 300_000;
 
-/// Reads them below a folder, which is `/proc` except in tests.
+/// Reads the tables below a folder, which is `/proc` except in tests.
 #[derive(Clone, Debug)]
 pub(crate) struct SocketReader {
     proc: PathBuf,
@@ -22,11 +22,11 @@ pub(crate) struct SocketReader {
 /// Sockets that relate to one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sockets {
-    /// By local address: ports in TIME_WAIT, and in all states.
+    /// By local address: the numbers of ports in TIME_WAIT, and of ports in any state.
     pub(crate) towards: BTreeMap<IpAddr, (u64, u64)>,
-    /// Connections that wait to be accepted by the server, if it listens here.
+    /// Number of connections that the server has to accept, if it listens in this namespace.
     pub(crate) waiting: Option<u64>,
-    /// Listening sockets of other servers.
+    /// Number of listening sockets of other servers.
     pub(crate) other_listeners: u64,
 }
 
@@ -35,7 +35,7 @@ impl SocketReader {
         SocketReader { proc, server }
     }
 
-    /// The sockets now; `None` if the table cannot be read.
+    /// Reads the current sockets; `None` if the table cannot be read.
     pub(crate) fn read(&self) -> Option<Sockets> {
         let mut sockets = Sockets::default();
         let mut has_read = false;
@@ -76,7 +76,7 @@ impl SocketReader {
         }
     }
 
-    /// The process that listens there, if this user may see it.
+    /// Returns the ID of the process that listens at the server's address, if this user may see it.
     pub(crate) fn listener(&self) -> Option<u32> {
         let tables = ["net/tcp", "net/tcp6"].map(|name| self.proc.join(name));
         let tables = tables.iter().filter_map(|path| std::fs::read_to_string(path).ok());
@@ -111,8 +111,8 @@ impl SocketReader {
         self.server
     }
 
-    /// The number of ports that the kernel may choose from, and whether those in TIME_WAIT may be
-    /// reused.
+    /// Returns the number of local ports that the kernel may choose from, and the value of
+    /// `tcp_tw_reuse`.
     pub(crate) fn port_range(&self) -> (Option<u64>, Option<u64>) {
         let read =
             |name: &str| std::fs::read_to_string(self.proc.join("sys/net/ipv4").join(name)).ok();
@@ -120,20 +120,22 @@ impl SocketReader {
         (range, read("tcp_tw_reuse").and_then(|text| text.trim().parse().ok()))
     }
 
-    /// Connections dropped because a queue was full, since the creation of the namespace.
+    /// Returns the number of connections dropped because a queue was full, since the network
+    /// namespace was created.
     pub(crate) fn listen_overflows(&self) -> Option<u64> {
         counter(&std::fs::read_to_string(self.proc.join("net/netstat")).ok()?, "ListenOverflows")
     }
 }
 
-/// The number of ports from the first number to the second.
+/// Parses a range of ports, and returns the number of ports in it.
 pub(super) fn ports_between(text: &str) -> Option<u64> {
     let mut numbers = text.split_whitespace().filter_map(|it| it.parse::<u64>().ok());
     let (low, high) = (numbers.next()?, numbers.next()?);
     Some(high.saturating_add(1).saturating_sub(low))
 }
 
-/// A counter of `/proc/net/netstat`: a line of names, and below it one of numbers.
+/// Returns a counter of `/proc/net/netstat`, where a line of names is followed by a line of
+/// numbers.
 pub(super) fn counter(table: &str, name: &str) -> Option<u64> {
     let lines: Vec<&str> = table.lines().collect();
     lines.windows(2).find_map(|pair| {
@@ -143,7 +145,8 @@ pub(super) fn counter(table: &str, name: &str) -> Option<u64> {
     })
 }
 
-/// `0100007F:1F90`, each four bytes of the address in the order of the machine.
+/// Parses an address such as `0100007F:1F90`, in which each four bytes have the machine's byte
+/// order.
 fn address(text: &str) -> Option<SocketAddr> {
     let (host, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -173,7 +176,8 @@ mod tests {
         let reader = SocketReader::new(PathBuf::new(), "10.0.0.5:6379".parse().unwrap());
         let mut sockets = Sockets::default();
         for line in [
-            // 10.0.0.7:40000 and 40001 to the server, one to another port, one of an address in v6.
+            // 10.0.0.7:40000 and 40001 to the server, one connection to another port, one from an
+            // IPv6 address.
             "0: 0700000A:9C40 0500000A:18EB 06 00000000:00000000 03:00000A6B 00000000 0 0 0 3 0",
             "1: 0700000A:9C41 0500000A:18EB 01 00000000:00000000 00:00000000 00000000 0 0 1 1 0",
             "2: 0700000A:9C42 0500000A:18EC 06 00000000:00000000 03:00000A6B 00000000 0 0 0 3 0",

@@ -1,26 +1,26 @@
-//! Settings and counters of the whole host: swap, huge pages, overcommit.
+//! Reads settings and counters of the whole host: swap, huge pages, overcommit, pressure.
 
 use nagi_findings::observation::Pressure;
 use std::path::PathBuf;
 
-/// Reads it below a folder, which is `/` except in tests.
+/// Reads files below a root folder, which is `/` except in tests.
 #[derive(Clone, Debug)]
 pub(crate) struct System {
     root: PathBuf,
 }
 
-/// Counts at one moment.
+/// The host's counters at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SystemCounts {
-    /// Pages read back from swap since the host was started.
+    /// Number of pages read back from swap since the host was started.
     pub(crate) swapped_in: Option<u64>,
-    /// How many microseconds some task has waited for a processor, memory and a disk; `None` if the
-    /// kernel does not count it (`Documentation/accounting/psi.rst` of Linux).
+    /// How long some task has waited for a processor, for memory and for a disk, in microseconds;
+    /// `None` if the kernel does not count it (`Documentation/accounting/psi.rst` of Linux).
     stalled_us: Option<[u64; 3]>,
 }
 
 impl SystemCounts {
-    /// The share of `seconds` for which some task waited since `before`.
+    /// Returns the share of `seconds` for which some task waited since `before`.
     pub(crate) fn pressure_since(&self, before: &SystemCounts, seconds: f64) -> Option<Pressure> {
         let (now, before) = self.stalled_us.zip(before.stalled_us)?;
         let share = |now: u64, before: u64| {
@@ -40,7 +40,7 @@ impl System {
         System { root }
     }
 
-    /// The `proc` folder.
+    /// Returns the path of the `proc` folder.
     pub(crate) fn proc(&self) -> PathBuf {
         self.root.join("proc")
     }
@@ -61,7 +61,7 @@ impl System {
         Some([total("cpu")?, total("memory")?, total("io")?])
     }
 
-    /// The choice in brackets: `always [madvise] never`.
+    /// Returns the choice in brackets in text such as `always [madvise] never`.
     pub(crate) fn huge_pages(&self) -> Option<String> {
         let text = self.read("sys/kernel/mm/transparent_hugepage/enabled")?;
         Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
@@ -72,7 +72,7 @@ impl System {
     }
 }
 
-/// The last number of a line such as `some avg10=0.00 avg60=0.10 avg300=0.25 total=5124348120`.
+/// Parses the total in a line such as `some avg10=0.00 avg60=0.10 avg300=0.25 total=5124348120`.
 pub(super) fn total_stall(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("some "))?;
     line.rsplit_once("total=")?.1.trim().parse().ok()
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::readers::sample_files::SampleFiles;
 
-    /// The counts read from a made-up root folder with these totals.
+    /// Reads the counters from a root folder with these totals.
     fn counts(totals: [(&str, u64); 3]) -> SystemCounts {
         let files = totals.map(|(name, total)| {
             let text =

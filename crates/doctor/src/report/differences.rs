@@ -1,11 +1,11 @@
-//! Differences between servers that should be alike.
+//! Differences between servers that should be configured and loaded in the same way.
 
 use nagi_findings::observation::Observation;
 
 /// Extracts a figure to compare from an observation.
 type Figure<T> = fn(&Observation) -> Option<T>;
 
-/// Figures that are compared as text: any difference is reported.
+/// Figures that are compared for equality; any difference is reported.
 const EQUAL_FIGURES: [(&str, Figure<String>); 6] = [
     ("version", |it| Some(it.server.name.clone())),
     ("memory limit", |it| figure(it, &["maxmemory", "limit_maxbytes"])),
@@ -15,10 +15,11 @@ const EQUAL_FIGURES: [(&str, Figure<String>); 6] = [
     ("role", |it| figure(it, &["role"])),
 ];
 
-/// The multiple of the median from which a rate is reported.
+/// The multiple of the median from which a figure is reported.
 const MANY_TIMES: f64 = 3.0;
 
-/// A server is reported if its rate is many times the median of all.
+/// Figures of which a value many times as high as the median is reported, with the minimum relevant
+/// value.
 const SIMILAR_RATES: [(&str, Figure<f64>, f64); 4] = [
     // With the minimum relevant rate.
     ("middle round trip in us", |it| Some(it.probes.pings.quantile_us(0.5)? as f64), 500.0),
@@ -40,7 +41,7 @@ fn rate(observation: &Observation, names: &[&str]) -> Option<f64> {
     Some((grown / observation.seconds.max(0.1)).round())
 }
 
-/// One line for each difference.
+/// Describes each difference in one line.
 pub(super) fn between<'a>(
     servers: impl Iterator<Item = (&'a str, &'a Observation)>,
 ) -> Vec<String> {
@@ -60,7 +61,8 @@ pub(super) fn between<'a>(
     lines
 }
 
-/// The values that differ from that of most servers; all of them if there is no majority.
+/// Describes the values that differ from the value of most servers; all values if there is no
+/// majority.
 fn deviating_values(name: &str, values: &[(&str, String)]) -> Option<String> {
     let count = |value: &String| values.iter().filter(|(_, other)| other == value).count();
     let (_, usual) = values.iter().max_by_key(|(_, value)| count(value))?;

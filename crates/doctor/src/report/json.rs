@@ -30,11 +30,11 @@ struct Examined<'a> {
     found: Vec<JsonFinding<'a>>,
     noticed: Vec<JsonFinding<'a>>,
     well: Vec<&'static str>,
-    /// The missing evidence, by finding.
+    /// The missing evidence, by name of the finding.
     unknown: BTreeMap<&'static str, &'a str>,
     unseen: &'a [String],
     round_trips: RoundTrips,
-    /// TCP's counts for connections with the server that cross a network.
+    /// TCP's counts on connections with the server that cross a network.
     #[serde(skip_serializing_if = "Option::is_none")]
     tcp: Option<Tcp>,
     /// The doctor's own failed connections, by reason.
@@ -45,7 +45,7 @@ struct Examined<'a> {
 struct JsonFinding<'a> {
     name: &'static str,
     verdict: &'a str,
-    /// Names and values, in order.
+    /// Names and values, in the order of the evidence.
     evidence: &'a [(String, String)],
     remedies: &'static [&'static str],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ impl From<&TcpConnections> for Tcp {
 
 impl Report {
     /// # Errors
-    /// It cannot be written as JSON; one line.
+    /// The report cannot be serialized; the error is one line.
     pub(crate) fn to_json(&self) -> Result<String, String> {
         let written = JsonReport {
             version: env!("CARGO_PKG_VERSION"),

@@ -1,5 +1,5 @@
-//! The report: the verdict first, then its evidence, what was found healthy, and what could not be
-//! evaluated.
+//! The report: the verdict first, then its evidence, the findings without a fault, and those that
+//! could not be evaluated.
 
 mod differences;
 mod json;
@@ -15,7 +15,7 @@ use std::path::Path;
 pub(crate) use outcome::Report;
 pub(crate) use text::list;
 
-/// A file that only its owner may read.
+/// A file that only its owner may read and write.
 #[derive(Debug)]
 pub(crate) struct PrivateFile<'a> {
     path: &'a Path,
@@ -23,10 +23,10 @@ pub(crate) struct PrivateFile<'a> {
 }
 
 impl<'a> PrivateFile<'a> {
-    /// Opens it for a later write. Its contents stay until then.
+    /// Opens the file for a later write. Its contents do not change before that.
     ///
     /// # Errors
-    /// It cannot be written; one line with its path.
+    /// The file cannot be opened for writing; the error is one line with the path.
     pub(crate) fn open(path: &'a Path) -> Result<Self, String> {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(path);
@@ -34,18 +34,18 @@ impl<'a> PrivateFile<'a> {
         Ok(PrivateFile { path, file })
     }
 
-    /// Replaces its contents.
+    /// Replaces the contents of the file.
     ///
     /// # Errors
-    /// It cannot be written; one line with its path.
+    /// The file cannot be written; the error is one line with the path.
     pub(crate) fn write(mut self, text: &str) -> Result<(), String> {
         self.replace(text).map_err(|error| wrong(self.path, &error))
     }
 
     fn replace(&mut self, text: &str) -> std::io::Result<()> {
-        // A device has neither a mode of this kind nor a length.
+        // A device such as a terminal has no contents to truncate, and its mode must not change.
         if self.file.metadata()?.is_file() {
-            // An existing file kept its mode when it was opened.
+            // The mode given on opening applies only to a new file.
             self.file.set_permissions(Permissions::from_mode(0o600))?;
             self.file.set_len(0)?;
         }

@@ -5,7 +5,7 @@ use nagi_findings::Diagnosis;
 use nagi_findings::observation::Observation;
 use nagi_load::clock::since_1970;
 
-/// The result of a run, of all servers.
+/// The results of a run for all servers.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(super) servers: Vec<ServerReport>,
@@ -17,13 +17,13 @@ pub(crate) struct Report {
 /// The report on one server.
 #[derive(Debug)]
 pub(super) struct ServerReport {
-    /// Its URL without its password.
+    /// The URL of the server without its password.
     pub(super) url: String,
-    /// The result, or why it could not be observed.
+    /// The observation and its diagnosis, or why the server could not be observed.
     pub(super) examined: Examined,
 }
 
-/// What was observed and found, or why nothing could be observed.
+/// An observation and its diagnosis, or why there is none.
 pub(crate) type Examined = Result<(Observation, Diagnosis), String>;
 
 impl Report {
@@ -43,7 +43,7 @@ impl Report {
     }
 
     /// # Errors
-    /// Servers could not be observed, and nothing is known to be wrong with the rest; one line.
+    /// Servers could not be observed, and the others have no faults; the error is one line.
     pub(crate) fn has_findings(&self) -> Result<bool, String> {
         let mut examined = self.servers.iter().filter_map(|server| server.examined.as_ref().ok());
         if examined.any(|(_, diagnosis)| !diagnosis.found.is_empty()) {
@@ -54,7 +54,7 @@ impl Report {
         if reasons.is_empty() { Ok(false) } else { Err(reasons.join("; ")) }
     }
 
-    /// The names of findings, and what could not be observed.
+    /// Lists the names of findings, and the servers that could not be observed.
     pub(crate) fn names(&self) -> String {
         let names = self.servers.iter().flat_map(|server| match &server.examined {
             Ok((_, diagnosis)) => {
@@ -66,7 +66,7 @@ impl Report {
         if names.is_empty() { "nothing is wrong".to_owned() } else { names.join(", ") }
     }
 
-    /// The time of the run in UTC.
+    /// Formats the time of the run in UTC.
     pub(crate) fn time(&self) -> String {
         let of_day = self.unix_seconds % 86_400;
         format!("{:02}:{:02}:{:02} UTC", of_day / 3600, of_day / 60 % 60, of_day % 60)

@@ -1,4 +1,4 @@
-//! The report as one HTML page, without network access or scripts.
+//! The report as one HTML page, without scripts or references to other files.
 
 use super::outcome::{Report, ServerReport};
 use super::text::heading;

@@ -60,7 +60,7 @@ fn of_server(server: &ServerReport) -> String {
     out
 }
 
-/// The heading: the server, the duration, and the observing host.
+/// Formats the heading: the server, the duration, and the observing host.
 pub(super) fn heading(url: &str, observation: &Observation) -> String {
     let place = match (observation.host.has_server, &observation.host.process) {
         (true, Some(process)) => format!("on its own host, process {}", process.id),
@@ -117,7 +117,7 @@ fn details(out: &mut String, diagnosed: &Diagnosed) {
     out.push('\n');
 }
 
-/// The table of findings.
+/// Formats the list of all findings, for --list.
 pub(crate) fn list() -> String {
     let mut out = String::new();
     for finding in all() {
@@ -132,7 +132,8 @@ pub(crate) fn list() -> String {
     out
 }
 
-/// Breaks text into lines, the first after `lead` and the rest below its end.
+/// Breaks text into lines. The first line follows `lead`; the others are indented to the same
+/// column.
 pub(super) fn wrap(out: &mut String, lead: &str, text: &str) {
     let indent = lead.chars().count();
     *out += lead;

@@ -8,7 +8,7 @@ use super::verified::Verified;
 use super::worker::{Flight, Link, Load, Worker};
 use crate::tally::Errors;
 
-/// What arrived.
+/// The replies received at one wake-up. Counts exclude replies to the greeting.
 #[derive(Debug, Default)]
 pub(crate) struct Arrival {
     pub(crate) replies: u64,
@@ -17,13 +17,13 @@ pub(crate) struct Arrival {
     pub(crate) bytes: u64,
     /// Begin times of the answered requests, if each request is tracked.
     pub(crate) begun_ns: Vec<u64>,
-    /// The results of --verify for them.
+    /// The results of --verify for the replies.
     pub(crate) verified: Verified,
 }
 
 impl Arrival {
-    /// Empties the buffers, which keep their memory. Bytes that completed no reply are counted with
-    /// the next one.
+    /// Empties the buffers but keeps their memory. The bytes of an incomplete reply stay counted,
+    /// for the wake-up that completes it.
     pub(crate) fn clear(&mut self) {
         let mut begun_ns = std::mem::take(&mut self.begun_ns);
         begun_ns.clear();
@@ -31,7 +31,7 @@ impl Arrival {
         *self = Arrival { begun_ns, bytes, ..Arrival::default() };
     }
 
-    /// Receives until the socket is drained, which only a short receive shows; after a hang-up, the
+    /// Receives until the socket is drained, which only a short receive shows. After a hang-up, the
     /// end of the stream itself has to be read.
     fn take(
         &mut self,
@@ -60,7 +60,7 @@ impl Arrival {
         }
     }
 
-    /// The same if each request is tracked.
+    /// Like `take`, for a load in which each request is tracked.
     fn take_followed(
         &mut self,
         link: &mut Link,

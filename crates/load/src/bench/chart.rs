@@ -15,16 +15,16 @@ const HEIGHT: u32 = 320;
 pub(crate) const COLOURS: [(u8, u8, u8); 3] = [(0, 114, 178), (213, 94, 0), (0, 158, 115)];
 const GREY: RGBColor = RGBColor(68, 68, 68);
 
-/// The labels of the numbers along an axis; an empty text is no label.
+/// Formats the labels along an axis. An empty text means no label.
 type Label = Box<dyn Fn(f64) -> String>;
 
-/// A pair of axes with lines in it.
+/// A pair of axes with lines.
 pub(crate) struct Chart {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     /// The name and the points of each line, in the order of x.
     pub(crate) lines: Vec<(&'static str, Vec<(f64, f64)>)>,
-    /// A range of x that is shaded.
+    /// A shaded range of x.
     pub(crate) band: Option<(f64, f64)>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// From 0 to beyond `most`.
+    /// Creates a linear axis from 0 to beyond `most`.
     pub(crate) fn linear(name: &'static str, most: f64) -> Self {
         let label = |at: f64| {
             let text = format!("{at:.2}");
@@ -46,8 +46,8 @@ impl Axis {
         Axis { name, from: 0.0, to: most.max(1e-3) * 1.02, label: Box::new(label) }
     }
 
-    /// Powers of ten around the values, which are given as logarithms; `label` is called for
-    /// integers.
+    /// Creates a logarithmic axis with powers of ten around the values. The values are given as
+    /// logarithms; `label` is called for integers.
     pub(crate) fn log(
         name: &'static str,
         logarithms: impl Iterator<Item = f64>,
@@ -64,7 +64,7 @@ impl Axis {
         Axis { name, from, to, label: Box::new(label) }
     }
 
-    /// One position for each name.
+    /// Creates an axis with one position for each name.
     pub(crate) fn names(name: &'static str, names: Vec<String>) -> Self {
         let to = names.len().saturating_sub(1).max(1) as f64;
         let label = move |at: f64| {
@@ -75,17 +75,18 @@ impl Axis {
         Axis { name, from: 0.0, to, label: Box::new(label) }
     }
 
-    /// A suitable number of labels: not too many, and one for each integer of a short range.
+    /// Returns a suitable number of labels: not too many, and one for each integer of a short
+    /// range.
     fn labels(&self) -> usize {
         ((self.to - self.from) as usize + 1).clamp(6, 12)
     }
 }
 
 impl Chart {
-    /// The chart as a part of a page.
+    /// Renders the chart as SVG for an HTML page.
     ///
     /// # Errors
-    /// Never in practice, as it is drawn into memory.
+    /// Never in practice, because the chart is drawn into memory.
     pub(crate) fn render(&self) -> Result<String, Box<dyn Error + Send + Sync>> {
         let mut svg = String::new();
         let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();

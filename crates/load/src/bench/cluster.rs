@@ -1,5 +1,5 @@
-//! The servers of a Redis Cluster and their slots, as one of them reports before the run. A slot
-//! that moves during the run causes errors (`MOVED`).
+//! The servers of a Redis Cluster and their slots, as one of the servers reports them before the
+//! run. If a slot moves during the run, its requests fail (`MOVED`).
 
 use nagi_client::ring::{self, Cluster, SLOTS};
 
@@ -7,7 +7,7 @@ use super::servers::Server;
 use crate::interrupt::Interrupt;
 use crate::wire::Answer;
 
-/// A range of slots and the server that has it.
+/// A range of slots and the server that owns it.
 struct Range {
     from: u16,
     to: u16,
@@ -15,10 +15,11 @@ struct Range {
     port: u16,
 }
 
-/// The servers that have slots, with the mapping of keys to servers.
+/// Returns the servers that own slots, and the mapping of keys to servers.
 ///
 /// # Errors
-/// None of the `known` servers can be queried, they are no cluster, or some slots have no server.
+/// None of the `known` servers can be queried, they are no cluster, or no server owns some of the
+/// slots.
 pub(crate) fn servers(known: &[Server]) -> Result<(Vec<Server>, Cluster), String> {
     let mut failure = "a cluster needs a server".to_owned();
     for server in known {
@@ -40,7 +41,8 @@ fn ranges(server: &Server) -> Result<Vec<Range>, String> {
     ranges.ok_or_else(|| format!("{}: the answer to CLUSTER SLOTS is malformed", server.site.name))
 }
 
-/// A row: the first and the last slot, the server that has them, and its replicas.
+/// Parses a row of CLUSTER SLOTS: the first and the last slot, the server that owns them, and its
+/// replicas.
 fn range(row: &Answer, asked: &Server) -> Option<Range> {
     let Answer::Array(row) = row else { return None };
     let [Answer::Integer(from), Answer::Integer(to), Answer::Array(node), ..] = row.as_slice()
@@ -48,7 +50,7 @@ fn range(row: &Answer, asked: &Server) -> Option<Range> {
         return None;
     };
     let [host, Answer::Integer(port), ..] = node.as_slice() else { return None };
-    // A server that does not know its own address omits it.
+    // A server that does not know its own address leaves the host empty.
     let host = match host.text() {
         unknown if unknown.is_empty() || unknown == "?" => asked.site.host.clone(),
         host => host,

@@ -1,5 +1,5 @@
-//! Commands that users write, with places for keys, values and numbers:
-//! `HSET h:{key} f {value:100}`.
+//! Command templates given by users, with placeholders for keys, values and numbers: `HSET h:{key}
+//! f {value:100}`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use super::values::Values;
 /// A command template with its weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Command {
-    /// How often it is sent, relative to the other commands.
+    /// How often the command is sent, relative to the other commands.
     pub weight: u32,
     text: String,
     words: Vec<Word>,
@@ -35,12 +35,12 @@ enum Piece {
 pub(crate) struct Filling<'a> {
     pub(crate) names: &'a Names,
     pub(crate) values: &'a Values,
-    /// The number of the key.
+    /// The number of the key for `{key}`.
     pub(crate) key: u64,
 }
 
 impl Command {
-    /// The largest value that it can contain.
+    /// Returns the length in bytes of the largest value that the command can contain.
     pub(crate) fn largest_value(&self) -> usize {
         let places = self.words.iter().flatten().map(|piece| match piece {
             Piece::Value(Some(sizes)) => sizes.largest(),
@@ -49,13 +49,13 @@ impl Command {
         places.max().unwrap_or(0)
     }
 
-    /// Whether it has a placeholder for a key.
+    /// Whether the command has a placeholder for a key.
     pub(crate) fn has_key(&self) -> bool {
         self.words.iter().flatten().any(|piece| *piece == Piece::Key)
     }
 
     /// # Errors
-    /// It cannot be expressed in memcached's protocol.
+    /// The command cannot be expressed in memcached's protocol.
     pub(crate) fn check(&self, protocol: Protocol) -> Result<(), String> {
         let is_value = |piece: &Piece| matches!(piece, Piece::Value(_));
         let is_mixed = |word: &&Word| word.len() > 1 && word.iter().any(is_value);
@@ -70,7 +70,7 @@ impl Command {
         Ok(())
     }
 
-    /// Appends the request.
+    /// Appends the request with its placeholders replaced.
     pub(crate) fn append(
         &self,
         protocol: Protocol,
@@ -99,7 +99,8 @@ impl Command {
         }
     }
 
-    /// Appends a line with the length in place of a value, followed by the value.
+    /// Appends memcached's request: a line with the length in place of the value, followed by the
+    /// value.
     fn append_line(&self, filling: &Filling<'_>, random: &mut Rng, out: &mut Vec<u8>) {
         let mut value = None;
         for (index, pieces) in self.words.iter().enumerate() {
@@ -122,7 +123,8 @@ impl Command {
 }
 
 impl Filling<'_> {
-    /// Appends the text of a piece. For a value, appends nothing and returns its length.
+    /// Appends the text of a piece. For a value, appends nothing and returns the value's length in
+    /// bytes.
     fn append(&self, piece: &Piece, random: &mut Rng, out: &mut Vec<u8>) -> Option<usize> {
         match piece {
             Piece::Text(text) => out.extend_from_slice(text),
@@ -148,7 +150,7 @@ impl Filling<'_> {
 impl FromStr for Command {
     type Err = String;
 
-    /// Reads `[WEIGHT:]WORD...`; double quotes hold blanks together.
+    /// Parses `[WEIGHT:]WORD...`. Double quotes enclose a word that contains blanks.
     fn from_str(text: &str) -> Result<Self, String> {
         let (weight, rest) = match text.split_once(':') {
             Some((weight, rest)) if weight.bytes().all(|byte| byte.is_ascii_digit()) => {

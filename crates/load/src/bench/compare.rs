@@ -1,10 +1,10 @@
 //! `nagi bench compare`: the changes between saved results, and whether they exceed noise.
 //!
-//! A sample is a run, so that differences between runs are part of the noise; with fewer than five
+//! A sample is a whole run, so that differences between runs count as noise. With fewer than five
 //! runs on a side, no change is reported. The runs of both sides should alternate, since drift
-//! would otherwise count as a change; the output reports if they did not. A figure is the median of
+//! would otherwise look like a change; the output says if they did not. A figure is the median of
 //! its samples. The interval of a ratio comes from a bootstrap (Efron, 1979): both sides are
-//! resampled 2,000 times, and 95 % of the ratios lie within it.
+//! resampled 2,000 times, and 95 % of the ratios lie within the interval.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,13 +17,13 @@ use serde::Deserialize;
 use super::error::Error;
 use crate::text::plain;
 
-/// Minimum runs on each side to distinguish a change from noise.
+/// Minimum number of runs on each side to distinguish a change from noise.
 const RUNS: usize = 5;
 
-/// Maximum consecutive runs of one side when both alternate, as in ABBA.
+/// Maximum number of consecutive runs of one side in an alternating order, as in ABBA.
 const IN_A_ROW: usize = 2;
 
-/// The number of resamples.
+/// The number of resamples of the bootstrap.
 const DRAWS: usize = 2000;
 
 /// Options that do not affect the measurement.
@@ -39,17 +39,17 @@ const UNIMPORTANT: [&str; 9] = [
     "ignore_errors",
 ];
 
-/// Says what changed between saved results beyond noise.
+/// Reports the changes between saved results that exceed noise.
 ///
-/// Each side is what --json has written, or several such files separated by commas. Five runs or
-/// more on each side, which took turns, tell changes from noise; with fewer the figures are shown
-/// without a verdict.
+/// Each side is a file that --json has written, or several such files separated by commas. Only
+/// five or more runs on each side, which took turns, can tell a change from noise; with fewer, the
+/// figures are shown without a verdict.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Comparison {
-    /// Results of the one, separated by commas.
+    /// Results before the change, separated by commas.
     #[arg(value_name = "BEFORE.json,...")]
     pub before: Files,
-    /// Results of the other, separated by commas.
+    /// Results after the change, separated by commas.
     #[arg(value_name = "AFTER.json,...")]
     pub after: Files,
     /// Exit with status 3 if anything is worse by more than this beyond noise, and with 1 if there
@@ -74,7 +74,7 @@ impl FromStr for Files {
     }
 }
 
-/// The parts of a saved result that are compared.
+/// The compared parts of a saved result.
 #[derive(Clone, Debug, Deserialize)]
 struct Saved {
     address: String,
@@ -103,7 +103,7 @@ struct Percentiles {
     max: f64,
 }
 
-/// A figure: its name, whether more is worse, and how to take it.
+/// A figure: its name, whether a higher value is worse, and the function that reads it.
 type Figure = (&'static str, bool, fn(&Saved) -> f64);
 
 const FIGURES: [Figure; 7] = [
@@ -120,17 +120,18 @@ const FIGURES: [Figure; 7] = [
 #[derive(Clone, Debug, PartialEq)]
 struct Change {
     name: &'static str,
-    /// Whether more is worse.
+    /// Whether a higher value is worse.
     more_is_worse: bool,
     before: f64,
     after: f64,
     ratio: f64,
-    /// The 95 % interval of the ratio, if there are enough runs.
+    /// The 95 % interval of the ratio of the medians; `None` with too few runs.
     interval: Option<(f64, f64)>,
 }
 
 impl Change {
-    /// How much worse it is, in percent; 0 if it may be noise or is better.
+    /// Returns by how many percent the figure is worse; 0 if it is better or the change may be
+    /// noise.
     fn worse_percent(&self) -> f64 {
         let Some((low, high)) = self.interval else { return 0.0 };
         let percent = (self.ratio - 1.0) * 100.0;
@@ -151,26 +152,26 @@ impl Change {
     }
 }
 
-/// The changes between two sides.
+/// The changes between the two sides.
 #[derive(Clone, Debug)]
 struct Changes {
     sides: [String; 2],
-    /// Options that differ, each with its two values.
+    /// The options that differ, with the value of each side.
     differing: Vec<String>,
     /// `closed` or `open`.
     loop_kind: String,
     /// The number of runs of each side.
     runs: [usize; 2],
-    /// What is wrong with the order of the runs.
+    /// A description of the fault in the order of the runs, if there is one.
     order: Option<String>,
     changes: Vec<Change>,
 }
 
-/// Compares, and prints the result.
+/// Compares saved results, and prints the changes.
 ///
 /// # Errors
-/// A file cannot be read or is not a result, the two cannot be compared, or a figure is worse than
-/// `fail_above` allows.
+/// A file cannot be read or is not a result, the two sides cannot be compared, or a figure is worse
+/// than `fail_above` allows.
 pub(crate) fn run(comparison: &Comparison) -> Result<(), Error> {
     let read = |files: &Files| -> Result<Vec<Saved>, Error> {
         files.0.iter().map(|path| read(path).map_err(Error::Options)).collect()
@@ -243,7 +244,7 @@ fn compare(before: &[Saved], after: &[Saved]) -> Result<Changes, String> {
 }
 
 impl Saved {
-    /// Whether both are results of the same run.
+    /// Whether two files contain the result of the same run.
     fn is_same_as(&self, other: &Saved) -> bool {
         self.seed == other.seed
             && self.started_unix_seconds == other.started_unix_seconds
@@ -251,7 +252,7 @@ impl Saved {
     }
 }
 
-/// What is wrong with the order in which runs began, if anything is.
+/// Describes the fault in the order in which the runs began, if there is one.
 fn wrong_order(before: &[Saved], after: &[Saved]) -> Option<String> {
     let of = |side: &'static str, runs: &[Saved]| -> Option<Vec<(f64, &'static str)>> {
         runs.iter().map(|run| Some((run.started_unix_seconds?, side))).collect()
@@ -279,7 +280,8 @@ fn wrong_order(before: &[Saved], after: &[Saved]) -> Option<String> {
     ))
 }
 
-/// Options that differ between two results, except irrelevant ones.
+/// Returns the options that differ between two results, except those that do not affect the
+/// measurement.
 fn differing(
     before: &BTreeMap<String, serde_json::Value>,
     after: &BTreeMap<String, serde_json::Value>,
@@ -316,7 +318,7 @@ fn all_changes(before: &[Saved], after: &[Saved]) -> Vec<Change> {
     changes
 }
 
-/// The 95 % interval of the ratio of the medians.
+/// Returns the 95 % interval of the ratio of the medians, after by before.
 fn interval(before: &[f64], after: &[f64]) -> (f64, f64) {
     let mut random = Rng::with_seed(1);
     let mut ratios: Vec<f64> = (0..DRAWS)
@@ -334,7 +336,7 @@ fn interval(before: &[f64], after: &[f64]) -> (f64, f64) {
     (at(0.025), at(0.975))
 }
 
-/// A resample of the same size.
+/// Draws a resample of the same size, with replacement.
 fn drawn(samples: &[f64], random: &mut Rng) -> Vec<f64> {
     samples.iter().filter_map(|_| samples.get(random.usize(..samples.len())).copied()).collect()
 }
@@ -398,7 +400,7 @@ impl fmt::Display for Changes {
 mod tests {
     use super::*;
 
-    /// A run whose latencies are about 100 us times `factor`.
+    /// A run whose latencies are about 100 µs times `factor`.
     fn run_of(factor: f64, seed: u64) -> Saved {
         let mut random = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut us = |about: f64| about * factor * (0.9 + 0.2 * random.f64());

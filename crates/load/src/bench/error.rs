@@ -1,9 +1,9 @@
-//! Reasons for a missing or unreliable report.
+//! Reasons for a report that is missing or unreliable.
 
 use std::fmt;
 use std::io;
 
-/// The reason.
+/// The reason why a run has failed.
 #[derive(Debug)]
 pub enum Error {
     /// Options that contradict each other, or a file in an option that cannot be read.
@@ -18,7 +18,7 @@ pub enum Error {
     Unjudged(String),
     /// The measurement is valid and misses the objective; the report was written.
     Verdict(String),
-    /// A file, thread or event loop.
+    /// An error of a file, thread or event loop.
     Io(io::Error),
 }
 

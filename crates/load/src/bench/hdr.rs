@@ -9,13 +9,14 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use crate::clock::unix_seconds;
 use crate::tally::Latencies;
 
-/// The divisor of the longest latency of an interval: it is stated in milliseconds.
+/// Divides nanoseconds to give milliseconds, the unit of the longest latency of an interval in the
+/// log.
 const MAX_DIVISOR: f64 = 1e6;
 
-/// Rows of the distribution for each halving of the distance to 100 %.
+/// Number of rows of the distribution per halving of the distance to 100 %.
 const ROWS_A_HALF: u32 = 5;
 
-/// An interval log, built in memory: a few kilobytes a second.
+/// An interval log, built in memory. It grows by a few kilobytes per second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
     /// When measuring began, in seconds since 1970.
@@ -25,12 +26,12 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// A log whose times count from `start_ns` of the monotonic clock.
+    /// Creates a log whose times count from `start_ns` of the monotonic clock.
     pub(crate) fn from(start_ns: u64) -> Self {
         Log { epoch_s: unix_seconds(start_ns), ..Log::default() }
     }
 
-    /// Adds the latencies of an interval that begins `from_s` after the start.
+    /// Adds the latencies of an interval that begins `from_s` seconds after the start.
     pub(crate) fn add(&mut self, from_s: f64, length_s: f64, latencies: &Latencies) {
         let mut bytes = Vec::new();
         match V2DeflateSerializer::new().serialize(latencies, &mut bytes) {
@@ -43,10 +44,10 @@ impl Log {
         }
     }
 
-    /// The whole log; `title` describes it in one line.
+    /// Returns the whole log; `title` describes it in one line.
     ///
     /// # Errors
-    /// A histogram could not be encoded.
+    /// A histogram cannot be encoded.
     pub(crate) fn text(&self, title: &str) -> Result<String, String> {
         if let Some(failure) = &self.failure {
             return Err(format!("the log of histograms: {failure}"));
@@ -64,7 +65,7 @@ impl Log {
     }
 }
 
-/// The percentile distribution, in milliseconds; `title` describes it in one line.
+/// Formats the percentile distribution in milliseconds; `title` describes it in one line.
 pub(crate) fn distribution(latencies: &Latencies, title: &str) -> String {
     let mut out = format!(
         "{:>12} {:>14} {:>10} {:>14}\n\n",
@@ -84,7 +85,7 @@ pub(crate) fn distribution(latencies: &Latencies, title: &str) -> String {
     out += &format!("#[Mean    = {mean:>12.6}, StdDeviation   = {deviation:>12.6}]\n");
     let (max, total) = (latencies.max() as f64 / 1e6, latencies.len());
     out += &format!("#[Max     = {max:>12.6}, Total count    = {total:>12}]\n");
-    // The histogram does not expose its number of sub-buckets: three digits take 2,048.
+    // The histogram does not expose its number of sub-buckets, which is 2,048 for three digits.
     let (buckets, parts) = (latencies.buckets(), 2048);
     out += &format!("#[Buckets = {buckets:>12}, SubBuckets     = {parts:>12}]\n");
     out + &format!("#[{title}]\n")

@@ -8,18 +8,18 @@ use fastrand::Rng;
 /// How requests are distributed over the keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
-    /// All keys equally often.
+    /// All keys are requested equally often.
     Uniform,
-    /// The k-th key in proportion to k to the power of minus the exponent.
+    /// The k-th key is requested in proportion to k to the power of minus the exponent.
     Zipf(f64),
-    /// A share of the keys, the first ones, gets a share of the requests.
+    /// A share of the keys, the first ones, receives a share of the requests.
     Hot {
-        /// Share of the keys.
+        /// Share of the keys, from 0 to 1.
         share: f64,
-        /// Share of the requests.
+        /// Share of the requests, from 0 to 1.
         requests: f64,
     },
-    /// One after the other, each thread through the whole range from its own start.
+    /// One key after another. Each thread passes through the whole range from its own start.
     Sequential,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// Draws key numbers from 0 up.
+/// Draws key numbers, which begin at 0.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     count: u64,
@@ -82,7 +82,8 @@ enum Draw {
 }
 
 impl Keys {
-    /// Draws numbers below `count`, which is not 0; a sequence begins at `first`.
+    /// Draws numbers below `count`, which must not be 0. A sequential distribution begins at
+    /// `first`.
     pub(crate) fn new(distribution: Distribution, count: u64, first: u64) -> Self {
         let draw = match distribution {
             Distribution::Uniform => Draw::Uniform,
@@ -96,7 +97,7 @@ impl Keys {
         Keys { count, draw }
     }
 
-    /// Every `stride`-th number below `count` from `first` on, then again from the start.
+    /// Returns every `stride`-th number below `count` from `first` on, then begins again.
     pub(crate) fn strided(count: u64, first: u64, stride: u64) -> Self {
         Keys { count, draw: Draw::Sequential { next: first % count, stride } }
     }
@@ -118,17 +119,18 @@ impl Keys {
     }
 }
 
-/// Zipf's law without a table: rejection-inversion, after Hörmann and Derflinger, "Rejection-
-/// inversion to generate variates from monotone discrete distributions" (1996), which is exact.
+/// Draws from Zipf's law without a table, by rejection-inversion, which is exact: Hörmann and
+/// Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions"
+/// (1996).
 #[derive(Clone, Debug)]
 struct Zipf {
     exponent: f64,
     count: u64,
-    /// The integral of the density from 1 to 3/2, less the first rank's weight.
+    /// The integral of the density from 1 to 3/2, minus the weight of the first rank.
     low: f64,
-    /// The integral up to the last rank and a half.
+    /// The integral of the density from 1 to half a rank beyond the last one.
     high: f64,
-    /// How far above a rank a point is accepted without a test.
+    /// A point up to this distance above a rank is accepted without a test.
     margin: f64,
 }
 
@@ -141,7 +143,7 @@ impl Zipf {
         zipf
     }
 
-    /// A rank in 1 to `count`.
+    /// Draws a rank from 1 to `count`.
     fn rank(&self, random: &mut Rng) -> u64 {
         loop {
             let area = self.high + random.f64() * (self.low - self.high);
@@ -160,7 +162,8 @@ impl Zipf {
         (-self.exponent * rank.ln()).exp()
     }
 
-    /// The integral of `weight` from 1, in a form that is accurate for exponents near 1.
+    /// Returns the integral of `weight` from 1 to `to`, in a form that is accurate for exponents
+    /// near 1.
     fn integral(&self, to: f64) -> f64 {
         let log = to.ln();
         let scaled = (1.0 - self.exponent) * log;
@@ -193,8 +196,8 @@ mod tests {
         seen
     }
 
-    /// Pearson's statistic, and the value that it exceeds in about one of a million fair draws
-    /// (Wilson and Hilferty's approximation).
+    /// Returns Pearson's statistic, and the value that the statistic exceeds in about one of a
+    /// million fair draws (Wilson and Hilferty's approximation).
     fn chi_squared(seen: &[u64], weights: &[f64]) -> (f64, f64) {
         let draws: u64 = seen.iter().sum();
         let total: f64 = weights.iter().sum();

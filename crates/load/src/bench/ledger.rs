@@ -1,10 +1,11 @@
-//! The versions of a key that a read may still return.
+//! The versions of a key that a read may still return, for --verify.
 //!
-//! A value carries the sequence number of its write; numbers rise in the order in which writes
-//! begin. A confirmed write has overwritten all writes that had ended before it began, so that a
-//! read which begins after the confirmation must not return those. Overlapping writes may take
-//! effect in either order, so that the value of each is allowed. A write whose answer is lost or an
-//! error may take effect at any later time, and from then on no value is excluded.
+//! A value carries the sequence number of its write. Numbers rise in the order in which writes
+//! begin. When a write is confirmed, it has overwritten all writes that had ended before it began,
+//! so a read that begins after the confirmation must not return their values. Overlapping writes
+//! may take effect in either order, so the value of each is allowed. A write whose answer is lost
+//! or an error may take effect at any later time; its value, and those of all later writes, stay
+//! allowed from then on.
 
 use crate::clock::since_1970;
 use std::collections::HashMap;
@@ -12,43 +13,43 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// Shards with separate locks.
+/// Number of shards, each with its own lock.
 const SHARDS: usize = 64;
 
-/// Maximum keys that are tracked: the first ones written. Each takes about 100 bytes.
+/// Maximum number of keys that are tracked: the first ones written. Each takes about 100 bytes.
 const FOLLOWED: usize = 1 << 22;
 
-/// A request in flight, if its key is tracked.
+/// The state of a request in flight. `floor` is 0 if the key is not tracked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// For a write, its sequence number.
+    /// The sequence number of a write; 0 for a read.
     pub(crate) sequence: u64,
-    /// For a write, all lower numbers are overwritten once it is confirmed. For a read, lower
-    /// numbers are stale.
+    /// For a write, the lowest sequence number that is not overwritten when the write is confirmed.
+    /// For a read, the lowest sequence number that is not stale.
     pub(crate) floor: u64,
 }
 
-/// The writes of a run, for all threads.
+/// The writes of a run, shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     next: AtomicU64,
     shards: Vec<Mutex<HashMap<u64, Entry>>>,
-    /// How long an overwritten value may still be returned.
+    /// How long an overwritten value may still be returned, in nanoseconds.
     grace_ns: u64,
-    /// Maximum keys of each shard.
+    /// Maximum number of keys in each shard.
     most: usize,
 }
 
-/// The state of a key.
+/// The state of a tracked key.
 #[derive(Debug)]
 struct Entry {
-    /// Lower numbers are stale for reads that begin now.
+    /// The lowest sequence number that is not stale for reads that begin now.
     floor: u64,
-    /// The floor that applies later, with the time.
+    /// The next value of `floor`, and the time from which it applies, in nanoseconds.
     next_floor: Option<(u64, u64)>,
-    /// The oldest write whose outcome is unknown.
+    /// The lowest sequence number of a write whose outcome is unknown; `u64::MAX` if there is none.
     unknown: u64,
-    /// Writes in flight.
+    /// The sequence numbers of the writes in flight.
     open: Vec<u64>,
 }
 
@@ -59,7 +60,7 @@ impl Default for Entry {
 }
 
 impl Entry {
-    /// The floor at `now_ns`.
+    /// Applies `next_floor` if it is due, and returns the floor at `now_ns`.
     fn settle(&mut self, now_ns: u64) -> u64 {
         if let Some((floor, from_ns)) = self.next_floor
             && now_ns >= from_ns
@@ -72,9 +73,10 @@ impl Entry {
 }
 
 impl Ledger {
-    /// A ledger whose reads may return values for `grace_ns` after they were overwritten.
+    /// Creates a ledger whose reads may return a value for `grace_ns` after it was overwritten.
     pub(crate) fn new(grace_ns: u64) -> Self {
-        // Numbers continue after those of earlier runs: one per 4 ns, more than any load uses.
+        // Starts above the numbers of earlier runs: the clock allows one number per 4 ns, more than
+        // any load uses.
         Ledger::with_limit(since_1970().as_nanos() as u64 / 4, grace_ns, FOLLOWED / SHARDS)
     }
 
@@ -91,7 +93,8 @@ impl Ledger {
     pub(crate) fn write(&self, key: u64) -> Ticket {
         let Some(shard) = self.shard(key) else { return Ticket::default() };
         let mut shard = shard.lock();
-        // Drawn under the lock, so that the numbers of a key rise in the order of its writes.
+        // The number is drawn under the lock, so that the numbers of a key rise in the order of its
+        // writes.
         let sequence = self.next.fetch_add(1, Ordering::Relaxed);
         if shard.len() >= self.most && !shard.contains_key(&key) {
             return Ticket { sequence, floor: 0 };
@@ -204,14 +207,14 @@ mod tests {
         assert_eq!(ledger.read(SHARDS as u64, 0).floor, 0);
     }
 
-    /// Events of a register, as a client sees it, that changes at one moment between the start of a
-    /// write and its answer.
+    /// Events of a simulated register. As its client sees it, a write takes effect at one moment
+    /// between its start and its answer.
     #[derive(Clone, Debug)]
     enum Event {
         Begin,
-        /// The write in flight with this number, modulo their count, takes effect.
+        /// A write in flight takes effect; the number selects the write, modulo their count.
         TakeEffect(usize),
-        /// The same is answered, if it has taken effect.
+        /// The write selected in the same way is answered, if it has taken effect.
         Answer(usize),
         Read,
     }

@@ -1,7 +1,7 @@
-//! Requests that are assembled one by one, unlike the templates of [`super::requests`].
+//! Requests that are encoded one by one, unlike the templates of [`super::requests`].
 //!
-//! A request is picked first (its kind and its key), so that a ring can determine its server, and
-//! encoded then.
+//! A request is first picked (its kind and its key) and then encoded, because a ring needs the key
+//! to determine the server.
 
 use std::collections::BTreeMap;
 
@@ -31,11 +31,11 @@ pub(crate) struct Mix {
     pub(crate) names: Names,
     pub(crate) values: Values,
     pub(crate) ttl: Option<Ttl>,
-    /// The mapping of keys to servers, if there are several.
+    /// The mapping of keys to servers, if there are several servers.
     pub(crate) ring: Option<Ring>,
-    /// The text after a path over HTTP, by server.
+    /// The text after a path over HTTP, indexed by server.
     pub(crate) http_tails: Vec<String>,
-    /// The text before a command over HTTP, by server: a database.
+    /// The text before a command over HTTP, which names a database; indexed by server.
     pub(crate) http_heads: Vec<String>,
     /// The record of writes, if values are verified.
     pub(crate) ledger: Option<Ledger>,
@@ -46,9 +46,9 @@ pub(crate) struct Mix {
 pub(crate) enum Source {
     /// Reads of `keys_a_get` keys at once, and writes.
     Values { gets: u32, sets: u32, keys_a_get: u64 },
-    /// Commands by their weights.
+    /// Commands, chosen by their weights.
     Commands(Vec<Command>),
-    /// Rows, one after the other.
+    /// The rows of a trace, one after another.
     Trace(Trace),
 }
 
@@ -84,12 +84,12 @@ enum Effect {
     Read,
     Write,
     Delete,
-    /// An effect that is not tracked.
+    /// An effect that --verify does not track.
     Other,
 }
 
 impl Mix {
-    /// The next request.
+    /// Picks the next request.
     pub(crate) fn pick(&self, keys: &mut Keys, random: &mut Rng) -> Pick {
         let number = keys.next(random);
         let kind = match &self.source {
@@ -104,7 +104,7 @@ impl Mix {
         Pick { kind, number }
     }
 
-    /// The server that it goes to.
+    /// Returns the index of the server for a request.
     pub(crate) fn server(&self, pick: Pick, scratch: &mut Vec<u8>) -> usize {
         let Some(ring) = &self.ring else { return 0 };
         scratch.clear();
@@ -112,8 +112,8 @@ impl Mix {
         ring.locate(scratch).unwrap_or_default()
     }
 
-    /// Draws the keys of a multi-get, divided by the servers that have them; `None` for requests
-    /// that go to one server.
+    /// Draws the keys of a multi-get, and groups them by server. Returns `None` for requests that
+    /// go to one server.
     pub(crate) fn split(
         &self,
         pick: Pick,
@@ -132,7 +132,7 @@ impl Mix {
         Some(parts)
     }
 
-    /// The number of keys that a request reads at once.
+    /// Returns the number of keys that a request reads.
     fn keys_of(&self, pick: Pick) -> u64 {
         match (pick.kind, &self.source) {
             (Kind::Get, Source::Values { keys_a_get, .. }) => *keys_a_get,
@@ -140,7 +140,7 @@ impl Mix {
         }
     }
 
-    /// The name of key `first`, and those of `count - 1` drawn ones.
+    /// Returns the name of key `first`, and the names of `count - 1` drawn keys.
     fn draw_names(
         &self,
         first: u64,
@@ -183,7 +183,7 @@ impl Mix {
         }
     }
 
-    /// Records that the request is about to be sent.
+    /// Records a request that is about to be sent.
     pub(crate) fn begin(&self, pick: Pick, now_ns: u64, scratch: &mut Vec<u8>) -> Ticket {
         let Some(ledger) = &self.ledger else { return Ticket::default() };
         scratch.clear();
@@ -195,7 +195,7 @@ impl Mix {
         }
     }
 
-    /// Records that the connection was lost before the answer.
+    /// Records that the connection of a request was lost before the answer.
     pub(crate) fn lose(&self, pick: Pick, ticket: Ticket, scratch: &mut Vec<u8>) {
         let Some(ledger) = &self.ledger else { return };
         if matches!(self.effect(pick), Effect::Write | Effect::Delete) {
@@ -205,7 +205,7 @@ impl Mix {
         }
     }
 
-    /// Appends the request to the output for `server`; a value that it writes carries `sequence`.
+    /// Appends a request for `server`. A value that the request writes contains `sequence`.
     pub(crate) fn append(
         &self,
         pick: Pick,
@@ -236,7 +236,7 @@ impl Mix {
         }
     }
 
-    /// Appends a request for the values of `names`, the first one over HTTP.
+    /// Appends a request for the values of `names`; over HTTP, only for the first.
     pub(crate) fn append_get(&self, names: &[Vec<u8>], server: usize, out: &mut Vec<u8>) {
         let first = names.first().map(Vec::as_slice).unwrap_or_default();
         match self.protocol {
@@ -335,7 +335,7 @@ impl Mix {
             Operation::Set => store(Mode::Set, out),
             Operation::Add => store(Mode::Add, out),
             Operation::Replace => store(Mode::Replace, out),
-            // Redis has no command to prepend.
+            // Redis has no command to prepend to a string.
             Operation::Prepend if !is_resp => store(Mode::Prepend, out),
             Operation::Append | Operation::Prepend => store(Mode::Append, out),
             Operation::Delete => simple(Request::Delete { key }, out),
@@ -345,7 +345,7 @@ impl Mix {
         debug_assert!(encoded.is_ok(), "the trace's keys and operations were checked: {encoded:?}");
     }
 
-    /// Evaluates the reply to `pick` or a part of it, which was begun with `ticket`.
+    /// Evaluates the reply to `pick`, or to one part of it.
     pub(crate) fn judge(
         &self,
         (pick, ticket, part): (Pick, Ticket, Option<Part>),

@@ -1,4 +1,4 @@
-//! `nagi bench`: fills, warms up, measures, reports.
+//! `nagi bench`: fills a server, warms it up, measures it under load and reports the results.
 
 mod arrival;
 mod chart;
@@ -77,7 +77,7 @@ pub fn run(options: &BenchOptions) -> Result<(), Error> {
     verdict(options, &measured.report)
 }
 
-/// The exit status of a run.
+/// Determines the exit status of a run.
 fn verdict(options: &BenchOptions, report: &Report) -> Result<(), Error> {
     if let Some(verified) = report.verified.as_ref().filter(|it| it.wrong() > 0) {
         return Err(Error::Wrong(verified.wrong()));
@@ -94,8 +94,8 @@ fn verdict(options: &BenchOptions, report: &Report) -> Result<(), Error> {
     }
 }
 
-/// Measures once, or as often as the search for an objective takes, until it is complete or
-/// interrupted.
+/// Measures once, or repeatedly in the search for an objective, until the measurement is complete
+/// or interrupted.
 ///
 /// # Errors
 /// The server cannot be reached or the options contradict each other; failed requests are part of

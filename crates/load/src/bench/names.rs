@@ -2,27 +2,27 @@
 
 use std::path::Path;
 
-/// Names of keys, by their numbers.
+/// The names of keys, accessed by key number.
 #[derive(Clone, Debug)]
 pub(crate) enum Names {
-    /// Names of equal length: a prefix if there is room, and the number in decimal.
+    /// Names of equal length: a prefix, if it fits, and the number in decimal.
     Numbered {
-        /// The name of key 0.
+        /// The name of key 0, whose zeros are overwritten by the number.
         zero: Vec<u8>,
     },
-    /// The names of a list, one after the other.
+    /// Names from a file, stored one after the other.
     Listed {
         bytes: Vec<u8>,
-        /// The end of each.
+        /// The end offset of each name.
         ends: Vec<usize>,
     },
 }
 
 impl Names {
-    /// Names of `len` bytes for `count` keys.
+    /// Creates names of `len` bytes for `count` keys.
     ///
     /// # Errors
-    /// So many keys cannot have different names of so few bytes.
+    /// `len` is too small for `count` different names.
     pub(crate) fn numbered(count: u64, len: usize) -> Result<Self, String> {
         let digits = count.saturating_sub(1).checked_ilog10().map_or(1, |log| log as usize + 1);
         if digits > len {
@@ -35,10 +35,10 @@ impl Names {
         Ok(Names::Numbered { zero })
     }
 
-    /// The lines of a file, except empty ones.
+    /// Reads the names from the non-empty lines of a file.
     ///
     /// # Errors
-    /// The file cannot be read, or has no line.
+    /// The file cannot be read, or has no such line.
     pub(crate) fn from_file(path: &Path) -> Result<Self, String> {
         let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
@@ -55,7 +55,7 @@ impl Names {
         Ok(Names::Listed { bytes, ends })
     }
 
-    /// The number of names in a list.
+    /// Returns the number of names in a list; `None` if names are numbered.
     pub(crate) fn listed(&self) -> Option<u64> {
         match self {
             Names::Numbered { .. } => None,
@@ -63,7 +63,7 @@ impl Names {
         }
     }
 
-    /// All names of a list, or the first numbered one.
+    /// Returns all names of a list, or only the first of numbered names.
     pub(crate) fn samples(&self) -> Vec<Vec<u8>> {
         let numbers = 0..self.listed().unwrap_or(1);
         let name = |number| {
@@ -91,7 +91,7 @@ impl Names {
     }
 }
 
-/// Writes `number` over the zeros at the end of `digits`.
+/// Writes `number` in decimal over the zeros at the end of `digits`.
 pub(crate) fn write_number(digits: &mut [u8], number: u64) {
     let mut rest = number;
     for digit in digits.iter_mut().rev() {

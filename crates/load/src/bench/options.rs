@@ -87,7 +87,7 @@ pub struct BenchOptions {
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "slo",
         conflicts_with = "rate")]
     pub slo_at_least: Option<f64>,
-    /// Reopen a connection after so many requests; the time to connect is part of their latency.
+    /// Reopen a connection after this many requests; the time to connect is part of their latency.
     #[arg(long, value_name = "N", value_parser = positive::<u64>)]
     pub reconnect_every: Option<u64>,
 
@@ -205,9 +205,9 @@ pub enum Beside {
 /// Requests per second, constant or from one value to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// At the start of measuring.
+    /// The rate at the start of measuring.
     pub from: f64,
-    /// At its end.
+    /// The rate at the end of measuring.
     pub to: f64,
 }
 
@@ -218,7 +218,7 @@ impl Rate {
         Rate { from: rate, to: rate }
     }
 
-    /// Whether it is constant.
+    /// Whether the rate is constant.
     #[must_use]
     pub fn is_even(self) -> bool {
         self.from == self.to
@@ -245,7 +245,7 @@ impl fmt::Display for Rate {
 }
 
 impl Serialize for Rate {
-    /// A number, or a text such as `1000..20000`.
+    /// Serializes a constant rate as a number, and a changing one as text such as `1000..20000`.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.is_even() {
             serializer.serialize_f64(self.from)
@@ -258,9 +258,9 @@ impl Serialize for Rate {
 /// The ratio of reads to writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratio {
-    /// Parts that read.
+    /// The share of reads.
     pub gets: u32,
-    /// Parts that write.
+    /// The share of writes.
     pub sets: u32,
 }
 

@@ -9,11 +9,11 @@ use super::page;
 use super::phases::Measured;
 use super::sweeps::Swept;
 
-/// Writes all requested outputs. Text comes first, so that it appears even if a file cannot be
+/// Writes all requested outputs. Text is written first, so that it appears even if a file cannot be
 /// written.
 ///
 /// # Errors
-/// A file cannot be written: its name and why.
+/// A file cannot be written; the error contains its name and the reason.
 pub(crate) fn write(options: &BenchOptions, measured: &Measured) -> io::Result<()> {
     let report = &measured.report;
     write_text(options, &report.to_string(), &|| serde_json::to_string_pretty(report))?;
@@ -30,10 +30,10 @@ pub(crate) fn write(options: &BenchOptions, measured: &Measured) -> io::Result<(
     Ok(())
 }
 
-/// The same for a sweep.
+/// Writes all requested outputs of a sweep, text first.
 ///
 /// # Errors
-/// A file cannot be written: its name and why.
+/// A file cannot be written; the error contains its name and the reason.
 pub(crate) fn write_sweep(options: &BenchOptions, swept: &Swept) -> io::Result<()> {
     write_text(options, &swept.to_string(), &|| serde_json::to_string_pretty(swept))?;
     if let Some(path) = &options.html {
@@ -43,7 +43,7 @@ pub(crate) fn write_sweep(options: &BenchOptions, swept: &Swept) -> io::Result<(
     Ok(())
 }
 
-/// Writes text and JSON to their destinations.
+/// Writes text and JSON to standard output or to files, as the options say.
 fn write_text(
     options: &BenchOptions,
     text: &str,
@@ -61,7 +61,7 @@ fn write_text(
     }
 }
 
-/// Writes a file; an error names it.
+/// Writes a file. An error contains the file's name.
 fn write_file(path: &Path, text: &str) -> io::Result<()> {
     std::fs::write(path, text)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))

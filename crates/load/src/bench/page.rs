@@ -1,4 +1,5 @@
-//! The report as an HTML page: plots and tables in one file, without network access or scripts.
+//! The report as an HTML page: plots and tables in one file, without scripts or references to other
+//! files.
 
 use std::error::Error;
 
@@ -12,7 +13,7 @@ use crate::text::{escaped, grouped, microseconds};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Rows of the distribution for each halving of the distance to 100 %.
+/// Number of points of the distribution per halving of the distance to 100 %.
 const ROWS_A_HALF: u32 = 10;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:60em;\
@@ -21,7 +22,7 @@ border-bottom:1px solid #ddd}th:first-child,td:first-child{text-align:left}td.te
 .key{display:inline-block;width:.9em;height:.9em;margin:0 .4em 0 1.2em}h2{margin-top:2em}\
 .note{background:#fff3cd;padding:.5em 1em}";
 
-/// The page of a run.
+/// Renders the page of a run.
 pub(crate) fn render(measured: &Measured) -> Result<String> {
     let Measured { report, total, .. } = measured;
     let mut out = head(&report.title());
@@ -42,7 +43,8 @@ pub(crate) fn render(measured: &Measured) -> Result<String> {
     Ok(out + "</body></html>\n")
 }
 
-/// The page of a sweep: the option that was varied, and its values with their runs.
+/// Renders the page of a sweep. `what` is the varied option, and `runs` are its values with their
+/// reports.
 pub(crate) fn render_sweep(what: &'static str, runs: &[SweptRun]) -> Result<String> {
     let title = runs.first().map_or(String::new(), |run| run.report.address.clone());
     let mut out = head(&format!("{title}: a sweep of {what}"));
@@ -88,7 +90,7 @@ fn head(title: &str) -> String {
     )
 }
 
-/// Notes that qualify the figures.
+/// Appends the notes that qualify the figures.
 fn notes(report: &Report, out: &mut String) {
     for note in report.notes() {
         *out += &format!("<p class=\"note\">{}</p>\n", escaped(&note));
@@ -161,7 +163,7 @@ fn objective(report: &Report, out: &mut String) {
     *out += "</table>\n";
 }
 
-/// All options, and the machine and servers.
+/// Appends all options, the machine and the servers.
 fn settings(report: &Report, out: &mut String) {
     *out += "<h2>Settings</h2>\n<table>\n";
     let mut pair = |name: &str, value: &str| {
@@ -201,8 +203,8 @@ fn show(chart: &Chart, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// The latency of each percentile, on a scale with equal widths from 90 to 99 % and from 99 to 99.9
-/// %.
+/// Draws the latency of each percentile. The axis gives equal widths to 90 to 99 %, 99 to 99.9 %
+/// and so on.
 fn distribution(latencies: &Latencies) -> Chart {
     let points: Vec<(f64, f64)> = latencies
         .iter_quantiles(ROWS_A_HALF)
@@ -263,7 +265,7 @@ fn throughput(report: &Report) -> Chart {
     }
 }
 
-/// The time of the server's save.
+/// Returns the start and end of the server's save, in seconds from the start of measuring.
 fn band(report: &Report) -> Option<(f64, f64)> {
     let save = report.save.as_ref()?;
     Some((save.asked_at_second, save.asked_at_second + save.seconds))
@@ -273,7 +275,7 @@ fn logarithms<'a>(lines: &'a [(&'static str, Vec<(f64, f64)>)]) -> impl Iterator
     lines.iter().flat_map(|(_, points)| points.iter().map(|(_, value)| *value))
 }
 
-/// A power of ten of microseconds.
+/// Formats a power of ten of microseconds.
 fn decade(power: f64) -> String {
     let us = 10_f64.powf(power);
     match us {

@@ -1,4 +1,4 @@
-//! One run: connects, fills, warms up, measures.
+//! The phases of one run: connecting, filling, warming up and measuring.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -23,24 +23,26 @@ use crate::interrupt::Interrupt;
 use crate::pace::{Curve, Share, Timetable};
 use crate::tally::{Errors, Tally};
 
-/// Bytes that filling keeps in flight on one connection, and the maximum number of requests.
+/// Maximum bytes that filling keeps in flight on one connection, and the maximum number of
+/// requests.
 const FILL_BYTES: usize = 256 * 1024;
 const FILL_DEPTH: usize = 64;
 
-/// Time for the threads to start before the first paced request is due.
+/// Time for the threads to start before the first paced request is due, in nanoseconds.
 const HEAD_START_NS: u64 = 2_000_000;
 
 /// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) report: Report,
-    /// The sums that the report was made from.
+    /// The merged counts of all threads, from which the report is made.
     pub(crate) total: Tally,
     /// Histograms of each second, if requested.
     pub(crate) log: Option<Log>,
 }
 
-/// Connects, fills and measures. Ends early once the objective of `give_up` is certainly missed.
+/// Connects, fills and measures. Ends early when the objective of `give_up` has certainly been
+/// missed.
 pub(crate) fn measure(
     setup: &Setup,
     give_up: Option<GiveUp>,
@@ -85,7 +87,7 @@ fn identify(setup: &Setup, interrupt: &Interrupt) -> Result<Vec<Identity>, Error
     identities.collect::<Result<_, _>>().map_err(Error::Unreachable)
 }
 
-/// Opens all connections, each thread its own.
+/// Opens the connections of all workers; each thread opens its own.
 fn connect(setup: &Setup, interrupt: &Interrupt) -> Result<(Vec<Worker>, Errors), Error> {
     let BenchOptions { connections, threads, seed, .. } = setup.options;
     let (connections, threads) = (u64::from(connections), u64::from(threads));
@@ -109,8 +111,8 @@ fn connect(setup: &Setup, interrupt: &Interrupt) -> Result<(Vec<Worker>, Errors)
     Ok((workers, errors))
 }
 
-/// Runs `plan`, with a save of the server if the options ask for one. Returns the outcome of the
-/// save, or why it failed.
+/// Runs `plan`, with a save of the server if the options request one. Returns the outcome of the
+/// save, or the reason why it failed.
 fn carry_out_during_save(
     setup: &Setup,
     plan: &Plan,
@@ -140,7 +142,7 @@ fn carry_out_during_save(
     })
 }
 
-/// Runs `work` for each worker on a thread of its own.
+/// Runs `work` for each worker on a separate thread.
 fn on_each_worker(
     workers: &mut [Worker],
     work: impl Fn(&mut Worker) -> io::Result<()> + Sync,
@@ -159,7 +161,7 @@ fn carry_out(plan: &Plan, workers: &mut [Worker], timeline: &mut Timeline) -> io
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
         let threads = workers.len();
-        // The sender moves into the load's thread: dropping it ends the timeline.
+        // The closure takes ownership of the sender: dropping it ends the timeline.
         let load = scope.spawn(move || {
             on_each_worker(workers, |worker| Run::new(worker, plan, &sender)?.drive())
         });
@@ -198,7 +200,8 @@ pub(crate) fn measure_plan(options: &BenchOptions, interrupt: &Interrupt) -> Pla
         let mut requests = u64::MAX;
         let limit = options.requests.map(|limit| begun_by(measure_ns).saturating_add(limit));
         if let Some(limit) = limit.filter(|limit| *limit < begun_by(end_ns)) {
-            // The run ends when these are answered, not at a given time.
+            // With a limited number of requests, the run ends when all are answered, not at a given
+            // time.
             (requests, end_ns) = (limit, u64::MAX);
         }
         Timetable {

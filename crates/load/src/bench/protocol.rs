@@ -16,7 +16,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The port that servers of the protocol listen on.
+    /// Returns the port that servers of the protocol usually listen on.
     #[must_use]
     pub fn default_port(self) -> u16 {
         match self {
@@ -38,7 +38,7 @@ impl From<Protocol> for nagi_client::Framing {
 }
 
 impl Protocol {
-    /// The name for display.
+    /// Returns the protocol's name for display.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,10 +1,10 @@
-//! The values in a reply, for checks beyond hit or miss.
+//! Extracts the values of a reply, for checks beyond hit or miss.
 
 use super::protocol::Protocol;
 use nagi_proto::split_line;
 
-/// Calls `found` with each value of the reply, or `None` for a missing one, which memcached does
-/// not report. Replies over HTTP are not parsed.
+/// Calls `found` with each value of the reply, and with `None` for a missing value, which memcached
+/// does not report. Replies over HTTP are not parsed.
 pub(crate) fn each_value(protocol: Protocol, reply: &[u8], mut found: impl FnMut(Option<&[u8]>)) {
     match protocol {
         Protocol::Resp => {

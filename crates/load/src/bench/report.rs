@@ -22,28 +22,29 @@ use crate::text::{bytes_per_second, grouped, microseconds, plain};
 /// Width of the longest bar in columns.
 const BAR_COLUMNS: f64 = 40.0;
 
-/// The results of a run. Times are in microseconds, to the nanosecond; histograms keep three
-/// digits.
+/// The results of a run. Times are in microseconds with a resolution of a nanosecond; histograms
+/// keep three significant digits.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The protocol.
     pub protocol: Protocol,
-    /// The address of the server; several, separated by commas, are a ring.
+    /// The address of the server. Several addresses, separated by commas, are the servers of a
+    /// ring.
     pub address: String,
     /// The name, version and settings of each server.
     pub servers: Vec<Identity>,
-    /// The machine that this was measured on.
+    /// The machine that ran the measurement.
     pub machine: Machine,
     /// The version of this tool.
     pub version: &'static str,
-    /// Connections, over all threads.
+    /// Number of connections, over all threads.
     pub connections: u32,
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
     /// Requests in flight on each connection.
     pub pipeline: u32,
-    /// `closed`: a connection sends after its last replies, so that a stall shows in few requests;
-    /// or `open`: requests are due independently of the server.
+    /// `closed`: a connection sends its next requests after the replies to the previous ones, so a
+    /// stall shows in few requests. `open`: requests are due independently of the server.
     #[serde(rename = "loop")]
     pub loop_kind: &'static str,
     /// When measuring began, in seconds since 1970.
@@ -54,29 +55,29 @@ pub struct Report {
     pub rate: Option<Rate>,
     /// The seed of all random numbers.
     pub seed: u64,
-    /// Requests answered while measuring.
+    /// Number of requests answered while measuring.
     pub requests: u64,
-    /// From the start of measuring to the last reply.
+    /// The time from the start of measuring to the last reply.
     pub seconds: f64,
-    /// `requests` / `seconds`.
+    /// `requests` divided by `seconds`.
     pub requests_per_second: f64,
     /// Bytes of requests per second.
     pub sent_bytes_per_second: f64,
     /// Bytes of replies per second.
     pub received_bytes_per_second: f64,
-    /// Reads that found a value.
+    /// Number of reads that found a value.
     pub hits: u64,
-    /// Reads that found none.
+    /// Number of reads that found no value.
     pub misses: u64,
     /// The number of reconnections.
     pub reconnects: u64,
-    /// Failed requests and connections, including those of filling and warming up.
+    /// Number of failed requests and connections, including those of filling and warming up.
     pub errors: u64,
-    /// The same by their text.
+    /// The numbers in `errors` by error text.
     pub errors_by_text: BTreeMap<String, u64>,
-    /// From sending a request (paced: from its due time) to its reply.
+    /// The time from the sending of a request, or the due time of a paced request, to its reply.
     pub latency_us: Latency,
-    /// The client's own delay in sending paced requests.
+    /// The time from the due time of a paced request to its sending; `None` without pacing.
     pub send_delay_us: Option<Latency>,
     /// Processor time of the client, user and system, per request.
     pub client_cpu_us_per_request: f64,
@@ -85,37 +86,37 @@ pub struct Report {
     pub client_busy: f64,
     /// The save of --bgsave-after-seconds, unless it failed.
     pub save: Option<Save>,
-    /// With such a save: before, during and after it.
+    /// The parts of the run before, during and after the save; empty without a save.
     pub windows: Vec<Window>,
     /// The results of --verify.
     pub verified: Option<Verified>,
-    /// The result of --slo. The rest of the report is that of the last trial.
+    /// The result of --slo. The other fields are those of the last trial.
     pub objective: Option<Objective>,
-    /// Each second.
+    /// The results of each second.
     pub timeline: Vec<Second>,
-    /// All options.
+    /// The options of the run, with defaults filled in.
     pub options: BenchOptions,
 }
 
-/// Part of a run.
+/// A part of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Window {
     /// `before`, `saving` or `after`. A request in flight at a boundary counts for the save.
     pub name: &'static str,
-    /// How long it was.
+    /// The length of the window in seconds.
     pub seconds: f64,
-    /// Requests that ended in it.
+    /// Number of requests that ended in the window.
     pub requests: u64,
-    /// `requests` / `seconds`.
+    /// `requests` divided by `seconds`.
     pub requests_per_second: f64,
-    /// How long they took.
+    /// The latencies of these requests.
     pub latency_us: Latency,
 }
 
 /// A distribution of times, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Latency {
-    /// The shortest.
+    /// The shortest time.
     pub min: f64,
     /// The mean.
     pub mean: f64,
@@ -129,7 +130,7 @@ pub struct Latency {
     pub p99_9: f64,
     /// The 99.99th percentile.
     pub p99_99: f64,
-    /// The longest.
+    /// The longest time.
     pub max: f64,
 }
 
@@ -199,7 +200,7 @@ impl Report {
         }
     }
 
-    /// Notes that qualify the figures, of one or two sentences each.
+    /// Returns notes that qualify the figures, of one or two sentences each.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.interrupted {
@@ -227,7 +228,7 @@ impl Report {
         notes
     }
 
-    /// The percentiles of which half or more is the client's own delay.
+    /// Returns the percentiles of which half or more is the client's own delay.
     fn late_percentiles(&self) -> Option<String> {
         let (delay, latency) = (self.send_delay_us?, self.latency_us);
         let names = [
@@ -244,7 +245,7 @@ impl Report {
         self.hits as f64 * 100.0 / (self.hits + self.misses).max(1) as f64
     }
 
-    /// Which server was measured and how, in one line.
+    /// Describes in one line which server was measured and how.
     pub(crate) fn title(&self) -> String {
         let pace = match self.rate {
             Some(rate) if rate.is_even() => {
@@ -381,7 +382,7 @@ impl Report {
     }
 }
 
-/// A short description of the requests.
+/// Describes the requests in a few words.
 fn requests_asked_for(options: &BenchOptions) -> String {
     if let Some(path) = &options.trace {
         return format!("the trace {}", path.display());
@@ -401,8 +402,8 @@ fn requests_asked_for(options: &BenchOptions) -> String {
     format!("{what} over {keys}, values of {} B", options.value_bytes)
 }
 
-/// The parts of a run before, during and after a save. A save that did not complete lasts to the
-/// end of the run.
+/// Returns the parts of a run before, during and after a save. A save that did not complete counts
+/// until the end of the run.
 fn windows(plan: &Plan, timeline: &Timeline) -> Vec<Window> {
     let Some((marks, windows)) = plan.marks.as_ref().zip(timeline.windows()) else {
         return Vec::new();
@@ -449,7 +450,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// The powers of ten around `min` and `max`.
+    /// Returns the scale between the powers of ten that enclose `min` and `max`.
     fn new(min: f64, max: f64) -> Self {
         let from = min.max(0.01).log10().floor();
         Scale { from, to: max.max(0.01).log10().ceil().max(from + 1.0) }
@@ -465,7 +466,7 @@ impl Scale {
 }
 
 impl fmt::Display for Scale {
-    /// The powers of ten, each where its bar would end.
+    /// Writes the powers of ten, each at the column where its bar would end.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = String::new();
         let mut power = self.from;
@@ -481,7 +482,7 @@ impl fmt::Display for Scale {
     }
 }
 
-/// A power of ten of microseconds, in few characters.
+/// Formats a power of ten of microseconds in few characters.
 fn tick(power: f64) -> String {
     let ns = 10_f64.powf(power + 3.0).round();
     match ns {
@@ -503,7 +504,8 @@ mod tests {
         sample_run::measured(arguments).report
     }
 
-    /// Compares with a file of the tests; UPDATE_GOLDEN=1 in the environment rewrites it.
+    /// Compares `found` with a file of the tests. UPDATE_GOLDEN=1 in the environment rewrites the
+    /// file.
     fn check(name: &str, found: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
         if std::env::var_os("UPDATE_GOLDEN").is_some() {

@@ -1,5 +1,5 @@
-//! Requests by template: a request is a copy of prepared bytes, with the digits of its key
-//! overwritten.
+//! Requests from templates: a request is a copy of prepared bytes in which the digits of the key
+//! are overwritten.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,28 +10,28 @@ use super::names::{Names, write_number};
 use super::protocol::Protocol;
 use super::values::letters;
 
-/// memcached's longest key, in bytes.
+/// The longest key that memcached accepts, in bytes.
 pub(crate) const MEMCACHED_KEY_BYTES: usize = 250;
 
 /// The properties that all requests of a run share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape<'a> {
     pub(crate) protocol: Protocol,
-    /// The key names; the digits of a key overwrite the end of key 0's name.
+    /// The names of keys. The digits of a key overwrite the end of the name of key 0.
     pub(crate) names: &'a Names,
     pub(crate) value_bytes: usize,
     pub(crate) ttl_seconds: Option<u64>,
     pub(crate) seed: u64,
-    /// Over HTTP, the text before the command and after the path.
+    /// Over HTTP, the text before the command and the text after the path.
     pub(crate) http: (&'a str, &'a str),
 }
 
 /// The time to live of written values, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ttl {
-    /// The minimum.
+    /// The minimum, in seconds.
     pub from: u64,
-    /// The maximum.
+    /// The maximum, in seconds.
     pub to: u64,
 }
 
@@ -46,7 +46,7 @@ impl FromStr for Ttl {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (from, to) = text.split_once('-').unwrap_or((text, text));
-        // memcached takes more than 30 days for a Unix time.
+        // memcached takes more than 30 days for an absolute Unix time.
         let bounds = from.parse().ok().zip(to.parse().ok());
         bounds
             .map(|(from, to)| Ttl { from, to })
@@ -65,7 +65,7 @@ impl fmt::Display for Ttl {
     }
 }
 
-/// Encodes the requests of one run.
+/// The prepared requests of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {
     get: Template,
@@ -75,12 +75,12 @@ pub(crate) struct Requests {
 #[derive(Clone, Debug)]
 struct Template {
     bytes: Vec<u8>,
-    /// The end of the key's last digit.
+    /// The offset after the key's last digit.
     key_end: usize,
 }
 
 impl Requests {
-    /// The names must be numbered.
+    /// Prepares the requests. The names of the keys must be numbered, not listed.
     pub(crate) fn new(shape: &Shape<'_>) -> Self {
         let mut key = Vec::new();
         shape.names.append(0, &mut key);
@@ -137,13 +137,13 @@ impl Requests {
     }
 }
 
-/// The head of a request for a value, which has no body. `head` and `tail` belong to the server: a
-/// database before the path, fields after it.
+/// Returns the head of an HTTP request for a value, which has no body. `head` and `tail` depend on
+/// the server: a database before the path, and header fields after it.
 pub(crate) fn http_get(head: &str, key: &[u8], tail: &str) -> String {
     format!("GET {head}/GET/{}.bin HTTP/1.1\r\n{tail}\r\n", in_path(key))
 }
 
-/// The head of a request that stores `bytes` bytes, which follow it.
+/// Returns the head of an HTTP request that stores `bytes` bytes; the caller appends the body.
 pub(crate) fn http_set(
     head: &str,
     key: &[u8],
@@ -159,8 +159,8 @@ pub(crate) fn http_set(
     format!("PUT {path} HTTP/1.1\r\nContent-Length: {bytes}\r\n{tail}\r\n")
 }
 
-/// A key as part of a path (RFC 3986): all bytes except letters, digits, `-`, `_`, `~` and `:`
-/// become `%XX`.
+/// Encodes a key as part of a path (RFC 3986): all bytes except letters, digits, `-`, `_`, `~` and
+/// `:` become `%XX`.
 fn in_path(key: &[u8]) -> String {
     let mut out = String::with_capacity(key.len());
     for byte in key {

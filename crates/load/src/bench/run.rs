@@ -1,4 +1,4 @@
-//! One phase of a run on one thread: sends requests at their times and records the results.
+//! One phase of a run on one thread: it sends requests at their times and records the results.
 
 use std::io;
 use std::ops::Range;
@@ -21,43 +21,45 @@ use crate::interrupt::{Interrupt, POLL_INTERVAL};
 use crate::pace::{Pacer, Share, Timetable};
 use crate::tally::Tally;
 
-/// Maximum events of one wait.
+/// Maximum number of events returned by one wait.
 const EVENTS: usize = 256;
 
-/// How long a lost connection stays closed at first. The pause doubles with each failed attempt, so
-/// that a restarting server is not kept busy by refusals.
+/// The first pause before a lost connection is reopened. The pause doubles with each failed
+/// attempt, so that a restarting server is not kept busy by refusing connections.
 const FIRST_PAUSE_NS: u64 = SECOND / 50;
 const LONGEST_PAUSE_NS: u64 = SECOND / 2;
 
-/// Maximum requests that may fail in one turn of a closed loop because their server is lost.
+/// Maximum number of requests that a session may fail at once in a closed loop because their server
+/// is lost.
 const LOST_TRIES: usize = 64;
 
-/// The error of a request that was due while it had no connection.
+/// The error of a request that came due while it had no connection.
 const NOT_SENT: &str = "not sent: its connection was lost";
 
 /// The plan of a phase of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) work: Work,
-    /// Maximum requests in flight on one connection.
+    /// Maximum number of requests in flight on one connection.
     pub(crate) depth: usize,
-    /// When measuring begins; requests begun before are not recorded.
+    /// When measuring begins, in nanoseconds. Requests begun earlier are not part of the results.
     pub(crate) measure_ns: u64,
-    /// When the run ends, unless the number of requests is limited; no request begins afterwards.
+    /// When the run ends, in nanoseconds, unless the number of requests is limited. No request
+    /// begins afterwards.
     pub(crate) end_ns: u64,
-    /// The measured requests that all threads together may still begin, if their number is limited.
+    /// The number of measured requests that all threads together may still begin, if it is limited.
     pub(crate) budget: Option<Arc<AtomicU64>>,
-    /// When paced requests are due.
+    /// The due times of paced requests.
     pub(crate) timetable: Option<Timetable>,
-    /// How long to wait for replies once no more requests are begun.
+    /// How long to wait for replies after the last request has begun, in nanoseconds.
     pub(crate) reply_timeout_ns: u64,
     /// The save during which latencies are recorded separately.
     pub(crate) marks: Option<Arc<Marks>>,
     /// The number of requests after which a session reopens its connections.
     pub(crate) reconnect_every: Option<u64>,
-    /// Ctrl-C, which ends the run as its time limit does.
+    /// Ctrl-C, which ends the run in the same way as its time limit.
     pub(crate) interrupt: Interrupt,
-    /// Ends the run without waiting for replies, when its result is already known.
+    /// Ends the run without waiting for replies, because its result is already known.
     pub(crate) stop: Interrupt,
 }
 
@@ -66,36 +68,36 @@ pub(crate) struct Plan {
 pub(crate) enum Work {
     /// Each key is written once.
     Fill { keys: u64 },
-    /// The load itself.
+    /// The load that is to be measured.
     Load,
 }
 
-/// The results of a thread up to one boundary of the common seconds.
+/// The results of a thread up to the end of a second. All threads share the boundaries of seconds.
 #[derive(Debug)]
 pub(crate) struct Interval {
-    /// The boundary; the same for all threads.
+    /// The end of the second, in nanoseconds; the same for all threads.
     pub(crate) end_ns: u64,
-    /// When the last reply so far arrived; in the last report, the requested end if that was later.
+    /// When the last reply so far arrived. In the last report, the requested end if that is later.
     pub(crate) reached_ns: u64,
     pub(crate) tally: Tally,
-    /// Whether the thread has nothing more to do.
+    /// Whether this is the thread's last report.
     pub(crate) last: bool,
-    /// In the last report: the latencies of the whole run, divided by the save.
+    /// In the last report: the latencies of the whole run before, during and after the save.
     pub(crate) windows: Option<Windows>,
     /// In the last report: the results of --verify.
     pub(crate) verified: Verified,
 }
 
-/// A phase that is under way.
+/// A phase in progress.
 pub(crate) struct Run<'a> {
     worker: &'a mut Worker,
     plan: &'a Plan,
     reports: &'a Sender<Interval>,
     pacer: Option<Pacer>,
-    /// Keys still to be filled.
+    /// Keys that remain to be filled.
     fill: Range<u64>,
     tally: Tally,
-    /// Latencies divided by the save, if there is to be one.
+    /// Latencies before, during and after the save, if one is planned.
     windows: Option<Windows>,
     /// The results of --verify.
     verified: Verified,
@@ -103,25 +105,25 @@ pub(crate) struct Run<'a> {
     end_ns: u64,
     /// The number of lost connections.
     lost_links: usize,
-    /// When to reopen the first of them.
+    /// When to reopen the first of the lost connections, in nanoseconds.
     next_retry_ns: u64,
-    /// Requests due and not answered, over all open sessions.
+    /// Number of requests that are due and not answered, over all open sessions.
     unanswered_requests: u64,
     next_tick_ns: u64,
-    /// When to check next for Ctrl-C.
+    /// When to check next for Ctrl-C, in nanoseconds.
     next_look_ns: u64,
     /// When the last reply arrived; at the end of the run, the requested end if that is later.
     reached_ns: u64,
-    /// The thread's processor time at the last tick.
+    /// The thread's processor time when the last second was reported.
     cpu_ns: u64,
-    /// Sessions with a request that has come due.
+    /// Indices of sessions with a request that has come due.
     ready: Vec<usize>,
-    /// The replies of the last wake-up; kept to reuse its buffers.
+    /// The replies of the last wake-up, kept to reuse its buffers.
     arrival: Arrival,
 }
 
 impl<'a> Run<'a> {
-    /// Prepares `plan` on the worker's connections.
+    /// Prepares the worker's connections to run `plan`.
     pub(crate) fn new(
         worker: &'a mut Worker,
         plan: &'a Plan,
@@ -164,7 +166,7 @@ impl<'a> Run<'a> {
     /// Runs until the plan is complete, and reports every second.
     ///
     /// # Errors
-    /// The event loop itself fails; failures of connections are counted instead, and lost
+    /// The event loop itself fails. Failures of connections are counted instead, and lost
     /// connections are reopened.
     pub(crate) fn drive(mut self) -> io::Result<()> {
         let mut now = now_ns();
@@ -203,7 +205,7 @@ impl<'a> Run<'a> {
         self.report(self.next_tick_ns, true)
     }
 
-    /// Ends the run early if a save or the user has asked for it.
+    /// Ends the run early if a save or the user has requested it.
     fn look_for_the_end(&mut self, now: u64) {
         if let Some(marks) = &self.plan.marks {
             self.end_ns = self.end_ns.min(marks.stop_ns());
@@ -217,7 +219,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// When the next paced request is due; `None` after the last one.
+    /// Returns the time at which the next paced request is due; `None` after the last one.
     fn next_due_ns(&self) -> Option<u64> {
         let due_ns = self.pacer.as_ref()?.next_due_ns()?;
         (due_ns < self.end_ns).then_some(due_ns)
@@ -236,7 +238,7 @@ impl<'a> Run<'a> {
         !more_to_come && (self.unanswered_requests == 0 || given_up)
     }
 
-    /// Whether a closed loop would send more over a reopened connection.
+    /// Whether a closed loop would send more requests if a lost connection were reopened.
     fn has_more_to_send(&self) -> bool {
         match (&self.plan.work, &self.plan.budget) {
             (Work::Fill { .. }, _) => !self.fill.is_empty(),
@@ -302,8 +304,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Whether a request with these times counts: not if it began during the warm-up and was
-    /// answered after it.
+    /// Whether a request counts: it does unless it began during the warm-up and was answered after
+    /// the warm-up.
     fn is_measured(&self, begun_ns: u64, now: u64) -> bool {
         begun_ns >= self.plan.measure_ns || now < self.plan.measure_ns
     }
@@ -320,7 +322,7 @@ impl<'a> Run<'a> {
         measured
     }
 
-    /// Records that `times` requests begun at `begun_ns` ended at `now`.
+    /// Records that `times` requests that began at `begun_ns` ended at `now`.
     fn record_latency(&mut self, begun_ns: u64, now: u64, times: u64) {
         self.tally.latencies.saturating_record_n(now.saturating_sub(begun_ns), times);
         if let (Some(windows), Some(marks)) = (&mut self.windows, &self.plan.marks)
@@ -335,14 +337,15 @@ impl<'a> Run<'a> {
         self.reconnect(index, now);
         for _ in 0..LOST_TRIES {
             let count = self.claim(index, now);
-            // In a closed loop the next request takes the place of one that cannot be sent.
+            // In a closed loop, the next request replaces a request that cannot be sent.
             if count == 0 || self.send_claimed(index, count, now) > 0 || self.pacer.is_some() {
                 return;
             }
         }
     }
 
-    /// Sends `count` requests of session `index`. Returns how many had a connection.
+    /// Sends `count` requests of session `index`. Returns the number of requests whose connection
+    /// was open.
     fn send_claimed(&mut self, index: usize, count: u64, now: u64) -> u64 {
         for batch in &mut self.worker.batches {
             batch.bytes.clear();
@@ -380,7 +383,7 @@ impl<'a> Run<'a> {
         count - unsent
     }
 
-    /// Ends requests of session `index` without a reply.
+    /// Ends `count` requests of session `index` that will not be answered.
     fn end_unanswered(&mut self, index: usize, count: u64) {
         if let Some(session) = self.worker.sessions.get_mut(index) {
             session.answered += count;
@@ -388,7 +391,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reopens the connections of session `index`, if they have had their number of requests.
+    /// Reopens the connections of session `index` if they have sent their number of requests and
+    /// all are answered.
     fn reconnect(&mut self, index: usize, now: u64) {
         let Some(every) = self.plan.reconnect_every else { return };
         let Some(session) = self.worker.sessions.get_mut(index) else { return };
@@ -434,7 +438,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Keeps the lost connection `index` closed for a while, longer than the last time.
+    /// Schedules the reopening of the lost connection `index`, after a longer pause than the last
+    /// one.
     fn postpone(&mut self, index: usize, now: u64) {
         if let Some(link) = self.worker.links.get_mut(index) {
             link.pause_ns = (link.pause_ns * 2).clamp(FIRST_PAUSE_NS, LONGEST_PAUSE_NS);
@@ -462,7 +467,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Encodes requests into the batches of their servers. Returns how many have a lost server.
+    /// Encodes requests into the batches of their servers. Returns the number of requests whose
+    /// server is not connected.
     fn encode_mixed(&mut self, index: usize, count: u64, now: u64, mix: &Mix) -> u64 {
         let worker = &mut *self.worker;
         let links = worker.links_of(index);
@@ -498,7 +504,7 @@ impl<'a> Run<'a> {
         lost
     }
 
-    /// The number of requests for session `index` to send now.
+    /// Returns the number of requests that session `index` may send now, and counts them as due.
     fn claim(&mut self, index: usize, now: u64) -> u64 {
         let Some(session) = self.worker.sessions.get_mut(index) else { return 0 };
         let mut depth = self.plan.depth as u64;
@@ -525,16 +531,17 @@ impl<'a> Run<'a> {
     /// Sends the paced requests that have come due.
     fn take_due(&mut self, now: u64) {
         let Some(pacer) = &mut self.pacer else { return };
-        // No request begins after the end, which a save or the user may have set meanwhile.
+        // No request begins after the end, which a save or the user may have moved forward
+        // meanwhile.
         while let Some((index, due_ns)) = pacer.take_due(now.min(self.end_ns - 1)) {
             let Some(session) = self.worker.sessions.get_mut(index) else { continue };
             if session.open_links == 0 {
                 self.tally.errors.count(NOT_SENT, 1);
                 continue;
             }
-            // Also if its connection is busy: after a delay of the client by a second, the server
-            // has that second's requests to answer one after the other, which is not the server's
-            // delay.
+            // The delay is recorded even if the connection is busy. Suppose the client stalls for a
+            // second: the server must then answer the requests of that second one after another,
+            // and this waiting is not the server's delay.
             if due_ns >= self.plan.measure_ns {
                 self.tally.delays.saturating_record(now - due_ns);
             }
@@ -550,8 +557,7 @@ impl<'a> Run<'a> {
         self.ready = ready;
     }
 
-    /// Closes connection `index` for a while; each of its requests without a reply counts as
-    /// failed.
+    /// Closes connection `index` for a while. Each of its unanswered requests counts as failed.
     fn close_failed(&mut self, index: usize, error: &Error, now: u64) {
         let is_plain = self.worker.load.mixed().is_none();
         let session_index = self.worker.session_of(index);
@@ -568,7 +574,7 @@ impl<'a> Run<'a> {
         let flights = std::mem::take(&mut link.flights);
         let was_open = link.pause_ns == 0;
         *link = Link { pause_ns: link.pause_ns, ..Link::default() };
-        // Due requests that have no connection left have failed too.
+        // If no connection is left, the due requests that are not sent yet have failed too.
         let is_last = session.open_links == 0;
         let mut unanswered = self.worker.forget(&flights);
         if let Some(session) = self.worker.sessions.get_mut(session_index)
@@ -580,11 +586,13 @@ impl<'a> Run<'a> {
         }
         self.end_unanswered(session_index, unanswered);
         self.postpone(index, now);
-        // Later failures to reconnect show in the unanswered requests.
+        // Later failed attempts to reconnect are not counted themselves, only the unanswered
+        // requests.
         self.tally.errors.count(&error.to_string(), unanswered.max(u64::from(was_open)));
     }
 
-    /// Counts the requests without a reply, with the time that they have waited.
+    /// Counts the unanswered requests as errors, with the time that they have waited as their
+    /// latency.
     fn give_up(&mut self, now: u64) {
         for index in 0..self.worker.sessions.len() {
             let links = self.worker.links_of(index);
@@ -599,7 +607,7 @@ impl<'a> Run<'a> {
             for link in self.worker.links.get(links).into_iter().flatten() {
                 let splits = &mut self.worker.splits;
                 let failed = link.flights.iter().filter(|flight| {
-                    // Each request counts once.
+                    // A multi-get counts once, not once per part.
                     flight.part.is_none_or(|part| splits.fail(part))
                 });
                 begun_ns.extend(failed.map(|flight| flight.begun_ns));
@@ -611,7 +619,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reports the completed seconds.
+    /// Reports the seconds that have completed.
     fn tick(&mut self, now: u64) -> io::Result<()> {
         while now >= self.next_tick_ns {
             let end_ns = self.next_tick_ns;
@@ -636,20 +644,20 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Takes up to `wanted` from `budget`.
+/// Takes up to `wanted` requests from `budget`. Returns the number taken.
 fn draw(budget: &AtomicU64, wanted: u64) -> u64 {
     let taken = budget
         .try_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(wanted)));
     taken.unwrap_or_default().min(wanted)
 }
 
-/// The keys that the thread of `share` fills.
+/// Returns the keys that the thread of `share` fills.
 fn share_of_keys(keys: u64, share: Share) -> Range<u64> {
     let bound = |part: u64| (u128::from(keys) * u128::from(part) / u128::from(share.stride)) as u64;
     bound(share.first)..bound(share.first + 1)
 }
 
-/// The first time after `now_ns` that is a whole number of seconds from `measure_ns`.
+/// Returns the first time after `now_ns` that is a whole number of seconds away from `measure_ns`.
 fn next_tick_ns(now_ns: u64, measure_ns: u64) -> u64 {
     if now_ns < measure_ns {
         measure_ns - (measure_ns - now_ns - 1) / SECOND * SECOND

@@ -1,7 +1,7 @@
-//! A save during a run, with latencies before, during and after it.
+//! A save during a run, to measure latencies before, during and after it.
 //!
-//! A separate thread with its own connection requests the save and polls for its end. The threads
-//! of load only read two timestamps.
+//! A separate thread with its own connection requests the save and polls for its end. The load
+//! threads only read two timestamps.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,12 +22,13 @@ const POLL: Duration = Duration::from_millis(10);
 /// The names of the windows, in their order.
 pub(crate) const WINDOWS: [&str; 3] = ["before", "saving", "after"];
 
-/// When the save was requested and when it ended, for all threads; `u64::MAX` until then.
+/// When the save was requested and when it ended, in nanoseconds; `u64::MAX` until then. Shared by
+/// all threads.
 #[derive(Debug)]
 pub(crate) struct Marks {
     asked_ns: AtomicU64,
     ended_ns: AtomicU64,
-    /// When the run ends, if the save determines that.
+    /// When the run ends, if the end of the save determines it, in nanoseconds.
     stop_ns: AtomicU64,
 }
 
@@ -51,8 +52,8 @@ impl Marks {
         self.stop_ns.load(Ordering::Acquire)
     }
 
-    /// The window of a request: it belongs to the save if any part of it does, since the save may
-    /// have delayed it from the moment it was requested.
+    /// Returns the index of a request's window. A request that overlaps the save belongs to the
+    /// save, because the save may have delayed it from the moment the save was requested.
     pub(crate) fn window(&self, begun_ns: u64, answered_ns: u64) -> usize {
         if answered_ns < self.asked_ns() {
             0
@@ -64,7 +65,7 @@ impl Marks {
     }
 }
 
-/// Latencies of each window.
+/// The latencies of each window, in the order of `WINDOWS`.
 #[derive(Clone, Debug)]
 pub(crate) struct Windows(pub(crate) [Latencies; 3]);
 
@@ -74,7 +75,7 @@ impl Windows {
         Ok(Windows([window()?, window()?, window()?]))
     }
 
-    /// Records requests of equal latency.
+    /// Records `times` requests with the same start and end.
     pub(crate) fn record(&mut self, marks: &Marks, begun_ns: u64, answered_ns: u64, times: u64) {
         if let Some(latencies) = self.0.get_mut(marks.window(begun_ns, answered_ns)) {
             latencies.saturating_record_n(answered_ns.saturating_sub(begun_ns), times);
@@ -83,7 +84,7 @@ impl Windows {
 
     pub(crate) fn add(&mut self, other: &Windows) {
         for (sum, part) in self.0.iter_mut().zip(&other.0) {
-            // Histograms of equal bounds always add up.
+            // `add` fails only if the bounds of the histograms differ.
             let _ = sum.add(part);
         }
     }
@@ -92,29 +93,30 @@ impl Windows {
 /// The outcome of the save.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Save {
-    /// When it was requested, in seconds from the start of measuring.
+    /// When the save was requested, in seconds from the start of measuring.
     pub asked_at_second: f64,
-    /// The latency of BGSAVE.
+    /// The latency of the BGSAVE command, in microseconds.
     pub answered_after_us: f64,
-    /// The time from the request to its end, polled every 10 ms.
+    /// The time from the request to the end of the save in seconds, polled every 10 ms.
     pub seconds: f64,
-    /// `latest_fork_usec` of the server: the time of its fork or cut.
+    /// `latest_fork_usec` of the server, in microseconds: how long its fork took, or the cut with
+    /// which nagi begins a save.
     pub fork_us: Option<f64>,
     /// `rdb_last_bgsave_status` of the server.
     pub status: String,
 }
 
-/// Requests a save at its time, and polls for its end.
+/// Requests a save at its time, and polls for the save's end.
 pub(crate) struct Watch<'a> {
     pub(crate) server: &'a Server,
     pub(crate) marks: &'a Marks,
-    /// When measuring begins.
+    /// When measuring begins, in nanoseconds.
     pub(crate) measure_ns: u64,
-    /// The time from there to the save, and from the end of the save to the end of the run.
+    /// The time from `measure_ns` to the save, and from the end of the save to the end of the run.
     pub(crate) margin_ns: u64,
-    /// Whether the save determines the end of the run.
+    /// Whether the end of the save determines the end of the run.
     pub(crate) is_last: bool,
-    /// When the run ends otherwise.
+    /// When the run ends if the save does not determine its end.
     pub(crate) end_ns: u64,
     /// Whether progress is printed.
     pub(crate) shown: bool,
@@ -123,8 +125,8 @@ pub(crate) struct Watch<'a> {
 
 impl Watch<'_> {
     /// # Errors
-    /// The reason why there was no save. If the save determines the end of the run, the run ends at
-    /// once.
+    /// The reason why there was no save. If the save should have determined the end of the run, the
+    /// run ends at once.
     pub(crate) fn follow(&self) -> Result<Save, String> {
         let saved = self.save();
         if self.is_last {
@@ -169,7 +171,7 @@ impl Watch<'_> {
         })
     }
 
-    /// Prints a line on standard error; a failure to write it does not end the run.
+    /// Prints a line on standard error. A failure to write does not end the run.
     fn print_progress(&self, line: &str) {
         if self.shown {
             let _ = writeln!(std::io::stderr(), "{line}");
@@ -177,7 +179,7 @@ impl Watch<'_> {
     }
 }
 
-/// The fields of INFO about saves and the last fork.
+/// Returns the fields of INFO about saves and the last fork.
 fn persistence(wire: &mut Wire) -> Result<String, String> {
     Ok(wire.run("INFO persistence")?.text() + &wire.run("INFO stats")?.text())
 }

@@ -1,5 +1,5 @@
-//! The search for the highest rate that holds. It is independent of servers, so that its rules can
-//! be tested with simulated ones.
+//! The search for the highest rate at which an objective holds. The search does not know about
+//! servers, so that its rules can be tested with simulated ones.
 //!
 //! 1. From the first rate on, the rate is doubled until one fails, or halved until one holds.
 //! 2. The geometric mean of the highest rate that held and the lowest that failed is tried, until
@@ -11,7 +11,7 @@
 //! In 1 and 2, a rate that fails is tried again, and fails only if both trials did, so that a
 //! single disturbance of the machine does not end the search far too low.
 
-/// The precision of the bounds.
+/// The maximum relative distance between the two bounds at the end of the search.
 const PRECISION: f64 = 0.05;
 
 /// The purpose of a trial.
@@ -26,15 +26,16 @@ pub(crate) enum Step {
 /// The range of the search, in requests per second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// The first rate.
+    /// The first rate to try.
     pub(crate) first: f64,
-    /// The lowest rate.
+    /// The lowest rate to try.
     pub(crate) least: f64,
-    /// The highest rate.
+    /// The highest rate to try.
     pub(crate) most: f64,
 }
 
-/// The highest rate for which `holds` returns `true`, by the rules above; `None` if there is none.
+/// Returns the highest rate for which `holds` returns `true`, by the rules above; `None` if there
+/// is none.
 ///
 /// # Errors
 /// The first error of `holds`.
@@ -102,7 +103,7 @@ fn highest_that_held<E>(
     Ok(Some(low))
 }
 
-/// Rounds to three digits: more would suggest a false precision.
+/// Rounds to three significant digits: more would suggest a false precision.
 fn rounded(rate: f64) -> f64 {
     let unit = 10_f64.powf(rate.max(1e-3).log10().floor() - 2.0);
     (rate / unit).round() * unit
@@ -116,7 +117,7 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { first: 1000.0, least: 10.0, most: 1e7 };
 
-    /// The result of a search with `holds`, and the number of trials.
+    /// Runs a search with `holds`. Returns its result and the number of trials.
     fn search(mut holds: impl FnMut(f64, Step) -> bool) -> (Option<f64>, usize) {
         let mut tried = 0;
         let found = highest(BOUNDS, |rate, step| {

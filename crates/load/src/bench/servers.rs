@@ -1,4 +1,4 @@
-//! The servers of a run: opening connections to them, and their versions.
+//! The servers of a run: how to connect to them, and how they identify themselves.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -45,8 +45,8 @@ pub(crate) struct Server {
     pub(crate) site: Site,
     pub(crate) protocol: Protocol,
     password: Option<Password>,
-    /// Whether the server has required the password, as far as known: memcached's login would be
-    /// stored by a server that requires none.
+    /// Whether the server is known to require the password. A server that requires none would store
+    /// memcached's login as an item.
     is_login_required: Arc<AtomicBool>,
 }
 
@@ -55,13 +55,13 @@ pub(crate) struct Server {
 pub struct Identity {
     /// Its URL or address, without a password.
     pub address: String,
-    /// Such as `nagi 0.1.0`.
+    /// Name and version, such as `nagi 0.1.0`.
     pub name: String,
-    /// The settings that it reports.
+    /// Settings that the server reports, by name.
     pub settings: BTreeMap<String, String>,
 }
 
-/// The servers in the options: all of one protocol, which is returned with them.
+/// Returns the servers in the options and their protocol, which must be the same for all of them.
 pub(crate) fn servers(options: &BenchOptions) -> Result<(Vec<Server>, Protocol), String> {
     let spare = target::read_password(options.password_file.as_deref())?;
     let spare = spare.map(|secret| Password { user: None, secret });
@@ -97,7 +97,7 @@ pub(crate) fn servers(options: &BenchOptions) -> Result<(Vec<Server>, Protocol),
     Ok((servers, protocol))
 }
 
-/// The server of --host and --port, or of --unix.
+/// Returns the server given by --host and --port, or by --unix.
 fn site_of(options: &BenchOptions) -> Result<Site, String> {
     let port = options.port.unwrap_or_else(|| options.protocol.default_port());
     let (address, host, port) = match &options.unix {
@@ -130,7 +130,7 @@ impl Server {
         }
     }
 
-    /// Another server of the same cluster.
+    /// Returns another server of the same cluster.
     ///
     /// # Errors
     /// The host has no address.
@@ -141,7 +141,7 @@ impl Server {
         Ok(Server { site, is_login_required: Arc::default(), ..self.clone() })
     }
 
-    /// The first requests of a new connection, and the number of their answers.
+    /// Returns the first requests of a new connection, and the number of answers to them.
     pub(crate) fn greeting(&self) -> (Vec<u8>, usize) {
         let (mut bytes, mut answers) = (Vec::new(), 0);
         let protocol = self.target().protocol;
@@ -150,7 +150,7 @@ impl Server {
             Protocol::Memcached => self.is_login_required.load(Relaxed),
             Protocol::Http => false,
         };
-        // What cannot be encoded has failed on the first connection.
+        // A login that cannot be encoded has already failed on the first connection.
         if let Some(password) = self.password.as_ref().filter(|_| must_log_in)
             && password.encode(protocol, &mut bytes).is_ok()
         {
@@ -167,7 +167,7 @@ impl Server {
     /// Opens a connection for single requests, and selects the database.
     ///
     /// # Errors
-    /// It cannot be reached, or refuses the password or the database.
+    /// The server cannot be reached, or refuses the password or the database.
     pub(crate) fn wire(&self, interrupt: &Interrupt) -> Result<Wire, String> {
         let mut wire = Wire::open(&self.target(), interrupt)?;
         self.is_login_required.store(wire.is_logged_in(), Relaxed);
@@ -195,7 +195,7 @@ impl Server {
         Connection::over(socket, self.protocol.into()).map_err(|error| error.to_string())
     }
 
-    /// Starts to open a connection without waiting, for the event loop.
+    /// Begins to connect without waiting, for the event loop.
     ///
     /// # Errors
     /// The system refuses the socket at once.
@@ -204,7 +204,7 @@ impl Server {
         Connection::over(socket, self.protocol.into())
     }
 
-    /// The text before a path over HTTP.
+    /// Returns the text that precedes a path over HTTP.
     pub(crate) fn http_head(&self) -> String {
         match self.site.database {
             0 => String::new(),
@@ -212,7 +212,7 @@ impl Server {
         }
     }
 
-    /// The header fields of a request over HTTP.
+    /// Returns the header fields of a request over HTTP.
     pub(crate) fn http_fields(&self) -> String {
         let host = match &self.site.address {
             Address::Unix(_) => "localhost".to_owned(),
@@ -232,7 +232,7 @@ impl Server {
     /// Identifies the server, as far as it reports its identity.
     ///
     /// # Errors
-    /// It cannot be reached, refuses the password, or speaks another protocol.
+    /// The server cannot be reached, refuses the password, or speaks another protocol.
     pub(crate) fn identify(
         &self,
         interrupt: &Interrupt,
@@ -262,7 +262,7 @@ impl Server {
 
 const UNKNOWN: &str = "unknown server";
 
-/// The statistics and settings that a server reports.
+/// The statistics of a server, and its settings.
 type Told = (Fields, Fields);
 
 fn ask_resp(wire: &mut Wire) -> Result<Told, String> {
@@ -270,7 +270,7 @@ fn ask_resp(wire: &mut Wire) -> Result<Told, String> {
         Ok(Answer::Error(text)) if text.starts_with("NOAUTH") => return Err(text),
         Ok(Answer::Text(text, _)) => figures::parse_info(&String::from_utf8_lossy(&text)),
         Ok(_) => return Ok(Told::default()),
-        // A proxy may close the connection after an unknown command.
+        // A proxy may close the connection after a command that it does not know.
         Err(why) if is_closed(&why) => return Ok(Told::default()),
         Err(why) => return Err(without_name(&why)),
     };
@@ -322,7 +322,7 @@ fn ask_http(wire: &mut Wire, head: &str, fields: &str) -> Result<Told, String> {
     let Some(length) = length.and_then(|length| length.trim().parse().ok()) else {
         return Ok(Told::default());
     };
-    // A body has no line break after it.
+    // Unlike a string of RESP, a body of HTTP has no line break after it.
     let body = wire.body(length).map_err(|why| without_name(&why))?;
     let json: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut found = Fields::new();
@@ -330,7 +330,7 @@ fn ask_http(wire: &mut Wire, head: &str, fields: &str) -> Result<Told, String> {
     Ok((found, Fields::new()))
 }
 
-/// Collects all strings by name, at any depth.
+/// Collects all strings of `json` by name, at any depth.
 fn collect(json: &serde_json::Value, found: &mut Fields) {
     for (name, value) in json.as_object().into_iter().flatten() {
         match value {
@@ -342,7 +342,7 @@ fn collect(json: &serde_json::Value, found: &mut Fields) {
     }
 }
 
-/// Whether the reason is that the server requires a login.
+/// Whether an error says that the server requires a login.
 pub(crate) fn is_login_missing(why: &str) -> bool {
     ["NOAUTH", "401 Unauthorized", "CLIENT_ERROR unauthenticated"]
         .iter()
@@ -353,7 +353,7 @@ fn is_closed(why: &str) -> bool {
     why.ends_with("the server closed the connection")
 }
 
-/// An error of a [`Wire`] without the server's name, which the caller adds.
+/// Removes the server's name from an error of [`Wire`], because the caller adds the name.
 fn without_name(why: &str) -> String {
     why.rsplit_once(": ").map_or(why, |(_, why)| why).to_owned()
 }

@@ -1,4 +1,4 @@
-//! Turns options into a load: sets defaults and rejects contradictions.
+//! Turns options into a load: fills in defaults and rejects contradictions.
 
 use std::sync::Arc;
 
@@ -22,26 +22,26 @@ use crate::clock::now_ns;
 use crate::pace::{Arrivals, Share};
 use crate::target::Scheme;
 
-/// Default time to measure for.
+/// Default length of measuring, in seconds.
 pub(crate) const DEFAULT_SECONDS: f64 = 10.0;
 
 /// Maximum bytes of requests that all connections together may have in flight.
 const IN_FLIGHT_BYTES: u64 = 4 << 30;
 
-/// The setup of a run, except connections.
+/// The setup of a run, without its connections.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    /// The options, with all defaults set.
+    /// The options, with all defaults filled in.
     pub(crate) options: BenchOptions,
     pub(crate) servers: Arc<Vec<Server>>,
     pub(crate) load: Load,
-    /// The number of keys, or of rows of a trace.
+    /// The number of keys, or of rows if a trace is replayed.
     pub(crate) keys: u64,
-    /// Approximate bytes of the longest request.
+    /// The approximate length of the longest request, in bytes.
     pub(crate) longest: usize,
 }
 
-/// Sets the defaults of the options and checks them; the protocol comes from the URLs.
+/// Fills in the defaults of the options and checks them. The protocol comes from the URLs.
 pub(crate) fn resolve(mut options: BenchOptions) -> Result<BenchOptions, Error> {
     options.threads = options.threads.min(options.connections);
     options.seed.get_or_insert_with(|| Rng::with_seed(now_ns()).u64(..1 << 32));
@@ -110,7 +110,7 @@ impl Setup {
         Ok(Setup { options, servers, load, keys, longest: largest + longest_key + 64 })
     }
 
-    /// The keys that the thread of `share` draws from.
+    /// Returns the keys that the thread of `share` draws from.
     pub(crate) fn keys_of(&self, share: Share) -> Keys {
         if self.options.trace.is_some() {
             return Keys::strided(self.keys, share.first, share.stride);
@@ -120,7 +120,7 @@ impl Setup {
     }
 }
 
-/// A server as it appears in a ring.
+/// Converts a server for use in a ring.
 fn in_ring(server: &Server) -> ring::Server {
     let host = match server.site.scheme {
         Scheme::Unix => server.site.host.clone(),
@@ -135,7 +135,7 @@ fn largest_value(options: &BenchOptions, trace: Option<&Trace>) -> usize {
     elsewhere.max(if trace.is_some() { 0 } else { options.value_bytes.largest() })
 }
 
-/// Checks the options. The error is one line.
+/// Checks that the options do not contradict each other. The error is one line.
 fn check(
     options: &BenchOptions,
     names: &Names,

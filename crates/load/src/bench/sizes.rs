@@ -5,33 +5,33 @@ use std::str::FromStr;
 
 use fastrand::Rng;
 
-/// The longest value: the limit of Redis.
+/// The longest value in bytes: the limit of Redis.
 pub(crate) const LONGEST_BYTES: usize = 512 << 20;
 
-/// Standard deviations beyond which a log-normal size is drawn again.
+/// A log-normal size is drawn again if it lies beyond this number of standard deviations.
 const DEVIATIONS: f64 = 5.0;
 
-/// How sizes are drawn.
+/// The distribution of sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
-    /// Always this many bytes.
+    /// Always this size, in bytes.
     Fixed(usize),
-    /// A uniform distribution from the first to the last.
+    /// A uniform distribution between two sizes in bytes, both included.
     Range(usize, usize),
-    /// Sizes, each with its weight.
+    /// Sizes in bytes, each with its weight.
     Weighted(Vec<(usize, u32)>),
-    /// The logarithm is normal: half the values are shorter than `median`; `sigma` is the
+    /// A log-normal distribution. Half of the values are shorter than `median`; `sigma` is the
     /// standard deviation of the natural logarithm.
     LogNormal {
-        /// In bytes.
+        /// Half of the values are shorter, in bytes.
         median: usize,
-        /// Dimensionless.
+        /// Standard deviation of the natural logarithm; dimensionless.
         sigma: f64,
     },
 }
 
 impl Sizes {
-    /// The largest that can be drawn, in bytes.
+    /// Returns the largest size that can be drawn, in bytes.
     pub(crate) fn largest(&self) -> usize {
         match self {
             Sizes::Fixed(bytes) | Sizes::Range(_, bytes) => *bytes,
@@ -43,7 +43,7 @@ impl Sizes {
         }
     }
 
-    /// The size, if it is always the same.
+    /// Returns the size if it is always the same.
     pub(crate) fn fixed(&self) -> Option<usize> {
         match self {
             Sizes::Fixed(bytes) => Some(*bytes),
@@ -74,8 +74,8 @@ impl Sizes {
     }
 }
 
-/// A standard normal number within [`DEVIATIONS`], by the polar form of Box and Muller's method
-/// ("A note on the generation of random normal deviates", 1958).
+/// Draws a standard normal number within [`DEVIATIONS`], by the polar form of Box and Muller's
+/// method ("A note on the generation of random normal deviates", 1958).
 fn normal(random: &mut Rng) -> f64 {
     loop {
         let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
@@ -86,7 +86,7 @@ fn normal(random: &mut Rng) -> f64 {
     }
 }
 
-/// Parses bytes with an optional unit: `100`, `4k`, `1m`, `512m`.
+/// Parses a number of bytes with an optional unit: `100`, `4k`, `1m`, `512m`.
 pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (text.get(..text.len() - 1).unwrap_or_default(), 10),
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(weighted[9_999], 4096);
         let log_normal = draws("lognormal:1k:0.5");
         assert!((980..1070).contains(&log_normal[5000]), "{}", log_normal[5000]);
-        // 84 % lie below one standard deviation.
+        // 84 % of a normal distribution lie below one standard deviation above the mean.
         assert!((1600..1780).contains(&log_normal[8413]), "{}", log_normal[8413]);
     }
 

@@ -1,5 +1,5 @@
 //! A limit on a percentile, such as `p99.9<2ms`, and the result of a search for the highest rate
-//! that keeps it.
+//! that keeps within it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,20 +9,21 @@ use serde::Serialize;
 use crate::tally::{LONGEST_NS, Latencies};
 use crate::text::{grouped, microseconds};
 
-/// Minimum requests beyond a percentile, so that it does not depend on very few.
+/// Minimum number of requests beyond a percentile, so that the percentile does not depend on very
+/// few requests.
 const BEYOND: f64 = 10.0;
 
 /// A limit on a percentile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slo {
-    /// The percentile; 100 is the slowest request.
+    /// The percentile, in percent; 100 means the slowest request.
     percent: f64,
     /// The limit of the percentile, in nanoseconds.
     limit_ns: u64,
 }
 
 impl Slo {
-    /// The percentile of `latencies`, in nanoseconds.
+    /// Returns the percentile of `latencies`, in nanoseconds.
     pub(crate) fn percentile(&self, latencies: &Latencies) -> u64 {
         latencies.value_at_quantile(self.percent / 100.0)
     }
@@ -32,15 +33,15 @@ impl Slo {
         self.percentile(latencies) < self.limit_ns
     }
 
-    /// Whether so many requests are already too slow that the percentile of `requests` cannot be
-    /// below the limit, whatever the latency of the rest.
+    /// Whether so many latencies already exceed the limit that the percentile of `requests`
+    /// requests cannot be below it, whatever the other latencies are.
     pub(crate) fn is_lost(&self, latencies: &Latencies, requests: f64) -> bool {
         let beyond_ns = latencies.highest_equivalent(self.limit_ns).saturating_add(1);
         let slow = latencies.count_between(beyond_ns, LONGEST_NS);
         slow as f64 > requests * (1.0 - self.percent / 100.0) + 1.0
     }
 
-    /// The minimum number of requests to determine the percentile.
+    /// Returns the minimum number of requests that the percentile needs.
     pub(crate) fn least_requests(&self) -> f64 {
         if self.percent >= 100.0 { BEYOND } else { BEYOND / (1.0 - self.percent / 100.0) }
     }
@@ -105,15 +106,15 @@ pub enum Verdict {
     TooSlow,
     /// Requests failed.
     Errors,
-    /// The percentile was not below the limit, but the load itself was late by half of that: no
-    /// verdict on the server.
+    /// The percentile was not below the limit, but the load's own delay is at least half the limit:
+    /// no verdict on the server.
     LoadWasLate,
-    /// The run ended before its time: no verdict on the server.
+    /// The run was interrupted: no verdict on the server.
     Interrupted,
 }
 
 impl Verdict {
-    /// In words.
+    /// Describes the verdict in words.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
@@ -132,15 +133,15 @@ pub struct Trial {
     pub step: &'static str,
     /// The rate in requests per second.
     pub rate: f64,
-    /// The time measured; a trial that has certainly failed ends early.
+    /// The measured time in seconds. A trial that has certainly failed ends early.
     pub seconds: f64,
-    /// Requests answered.
+    /// Number of requests answered.
     pub requests: u64,
     /// The percentile, in microseconds.
     pub percentile_us: f64,
-    /// The delay of the load itself at the same percentile, in microseconds.
+    /// The load's own delay at the same percentile, in microseconds.
     pub send_delay_us: f64,
-    /// Failures.
+    /// Number of failures.
     pub errors: u64,
     /// The verdict.
     pub verdict: Verdict,
@@ -149,26 +150,26 @@ pub struct Trial {
 /// The result of an objective.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Objective {
-    /// Such as `p99.9<2ms`.
+    /// The limit, such as `p99.9<2ms`.
     pub slo: Slo,
-    /// The highest rate that holds, in requests per second; with a given rate, that one if it
-    /// holds.
+    /// The highest rate at which the limit holds, in requests per second. If the rate was given,
+    /// that rate, provided the limit holds.
     pub rate: Option<f64>,
-    /// The required minimum rate.
+    /// The required minimum rate, in requests per second.
     pub at_least: Option<f64>,
-    /// All trials, in their order.
+    /// All trials, in the order in which they ran.
     pub trials: Vec<Trial>,
 }
 
 impl Objective {
-    /// Whether a rate holds, and is at least the required one.
+    /// Whether the limit holds at a rate that is at least the required one.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.rate.is_some_and(|rate| self.at_least.is_none_or(|least| rate >= least))
     }
 
-    /// Whether there is a verdict on the server: not if in all failed trials the load itself was
-    /// late, or the run was interrupted.
+    /// Whether the trials allow a verdict on the server. There is none if the load itself was late
+    /// in all failed trials, or if the run was interrupted.
     #[must_use]
     pub fn is_judged(&self) -> bool {
         let mut failed = self.trials.iter().filter(|trial| trial.verdict != Verdict::Holds);
@@ -184,7 +185,7 @@ impl Trial {
 }
 
 impl fmt::Display for Objective {
-    /// A summary in one line.
+    /// Summarizes the result in one line.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slo = self.slo;
         match (self.rate, self.at_least, self.trials.as_slice()) {
@@ -196,7 +197,8 @@ impl fmt::Display for Objective {
             ),
             (Some(rate), _, trials) => {
                 write!(out, "{slo} holds at {}/s", grouped(rate as u64))?;
-                // The search ended upwards only because of a late trial.
+                // A higher rate failed only because the load was late, which says nothing about the
+                // server.
                 let above = || trials.iter().filter(|trial| trial.rate > rate);
                 match above().count() > 0 && above().all(Trial::says_nothing) {
                     true => out.write_str("; above, the load itself was late"),

@@ -1,35 +1,35 @@
-//! Multi-gets of a ring, whose keys are asked of several servers: each is one request, which ends
-//! with the answer to its last part.
+//! Multi-gets whose keys are on several servers of a ring. Each multi-get counts as one request,
+//! which ends with the answer to its last part.
 
-/// A part of a request in flight.
+/// A part of a multi-get: the keys on one server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// The place of its request.
+    /// The index of its multi-get in `Splits::all`.
     place: usize,
-    /// Its number of keys.
+    /// The number of keys in the part.
     pub(crate) keys: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Split {
-    /// Parts in flight.
+    /// Number of parts in flight.
     left: usize,
     has_failed: bool,
-    /// Keys found and not found by the other parts.
+    /// Numbers of keys found and not found by the parts answered so far.
     hits: u64,
     misses: u64,
 }
 
-/// The requests in flight of one thread.
+/// The multi-gets in flight of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Splits {
     all: Vec<Split>,
-    /// Places without a request.
+    /// Indices of unused entries of `all`.
     free: Vec<usize>,
 }
 
 impl Splits {
-    /// Begins a request with parts of these numbers of keys.
+    /// Begins a multi-get. `keys` yields the number of keys in each part.
     pub(crate) fn begin(&mut self, keys: impl ExactSizeIterator<Item = u64>) -> Vec<Part> {
         let split = Split { left: keys.len(), ..Split::default() };
         let place = self.free.pop().unwrap_or(self.all.len());
@@ -40,8 +40,8 @@ impl Splits {
         keys.map(|keys| Part { place, keys }).collect()
     }
 
-    /// Takes the answer to a part, with its keys found and not found. Returns those of the request
-    /// if that completes it.
+    /// Records the answer to a part: the numbers of keys found and not found. Returns the sums over
+    /// all parts if this part completes the multi-get.
     pub(crate) fn answer(&mut self, part: Part, hits: u64, misses: u64) -> Option<(u64, u64)> {
         if let Some(split) = self.all.get_mut(part.place) {
             split.hits += hits;
@@ -51,15 +51,15 @@ impl Splits {
         (split.left == 0 && !split.has_failed).then_some((split.hits, split.misses))
     }
 
-    /// Ends a part that has no answer. Returns whether its request fails now: it fails once.
+    /// Ends a part without an answer. Returns whether the multi-get fails now; it fails only once.
     pub(crate) fn lose(&mut self, part: Part) -> bool {
         let fails = self.fail(part);
         self.end(part);
         fails
     }
 
-    /// Fails the request of a part that may still be answered. Returns whether it had not failed
-    /// before.
+    /// Marks the multi-get of a part as failed, although the part may still be answered. Returns
+    /// whether it had not failed before.
     pub(crate) fn fail(&mut self, part: Part) -> bool {
         let split = self.all.get_mut(part.place);
         split.is_some_and(|split| !std::mem::replace(&mut split.has_failed, true))

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-/// The varied option, and its values in their order.
+/// The varied option, and its values in the order given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
     pub(crate) what: What,

@@ -17,22 +17,22 @@ use crate::text::{grouped, microseconds};
 /// The results of a sweep.
 #[derive(Clone, Debug, Serialize)]
 pub struct Swept {
-    /// Such as `pipeline=1,4,16`.
+    /// The varied option and its values, such as `pipeline=1,4,16`.
     pub sweep: Sweep,
-    /// The values with the results of their runs, in their order.
+    /// The values in the order given, with the results of their runs.
     pub runs: Vec<SweptRun>,
 }
 
 /// The run of one value.
 #[derive(Clone, Debug, Serialize)]
 pub struct SweptRun {
-    /// The value.
+    /// The value of the varied option.
     pub value: String,
     /// The report of the run.
     pub report: Report,
 }
 
-/// The values with the options of their runs.
+/// Returns each value with the options of its run.
 fn runs_of(sweep: &Sweep, options: &BenchOptions) -> Result<Vec<(String, BenchOptions)>, String> {
     let runs = sweep.values.iter().map(|value| {
         let mut options = BenchOptions { sweep: None, ..options.clone() };
@@ -56,7 +56,7 @@ fn put(sweep: &Sweep, value: &str, options: &mut BenchOptions) -> Result<(), Str
     Ok(())
 }
 
-/// Measures each value, up to the last or Ctrl-C.
+/// Measures each value in turn, until the last value or Ctrl-C.
 ///
 /// # Errors
 /// A value is malformed, or a run cannot be made.
@@ -68,10 +68,10 @@ pub(crate) fn measure(
     let shown = !options.quiet && (options.timeline || io::stderr().is_terminal());
     let mut runs = Vec::new();
     for (value, mut options) in runs_of(sweep, options).map_err(Error::Options)? {
-        // Values of another length are rewritten; otherwise the keys already exist.
+        // Keys are filled again only if the length of values changes; otherwise they already exist.
         options.fill &= runs.is_empty() || sweep.what == What::ValueBytes;
         if shown {
-            // A failure to write it does not end the run.
+            // A failure to write the line does not end the sweep.
             let _ = writeln!(io::stderr(), "  {} {value}", sweep.name());
         }
         match trials::measured(&options, interrupt) {

@@ -17,10 +17,11 @@ use crate::interrupt::Interrupt;
 use crate::tally::{Errors, Tally};
 use crate::text::{grouped, microseconds};
 
-/// Replies later than this after the end of a run get a separate line.
+/// Replies that arrive later than this after the end of a run, in nanoseconds, are reported on a
+/// separate line.
 const NOTEWORTHY_NS: u64 = 50_000_000;
 
-/// The phase of the threads.
+/// What the threads are doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Writing each of `keys` keys.
@@ -32,35 +33,35 @@ pub(crate) enum Phase {
 /// One second of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Second {
-    /// When it ended, in seconds from the start of measuring.
+    /// The end of the second, counted from the start of measuring.
     pub second: f64,
     /// Requests answered.
     pub requests: u64,
-    /// Median latency.
+    /// Median latency in microseconds.
     pub p50_us: f64,
-    /// The latency that one request in a hundred exceeded.
+    /// 99th percentile of the latency in microseconds.
     pub p99_us: f64,
-    /// The longest latency.
+    /// The longest latency in microseconds.
     pub max_us: f64,
-    /// Failures.
+    /// Number of failures.
     pub errors: u64,
 }
 
-/// Sums of a run.
+/// The merged results of all threads.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     shown: bool,
     phase: Phase,
     start_ns: u64,
     end_ns: u64,
-    /// When the last thread ended.
+    /// When the last thread ended, in nanoseconds.
     reached_ns: u64,
     /// The sums of the measured phase.
     total: Tally,
     /// The errors of all phases.
     errors: Errors,
     seconds: Vec<Second>,
-    /// Latencies divided by a save.
+    /// Latencies before, during and after a save.
     windows: Option<Windows>,
     /// The results of --verify, of all phases.
     verified: Verified,
@@ -73,11 +74,11 @@ pub(crate) struct Timeline {
     log: Option<Log>,
 }
 
-/// Ends a run that has certainly missed its objective.
+/// The condition under which a run ends early: it has certainly missed its objective.
 #[derive(Clone, Debug)]
 pub(crate) struct GiveUp {
     pub(crate) slo: Slo,
-    /// The maximum number of requests that will be due.
+    /// The maximum number of requests that will be due in the run.
     pub(crate) requests: f64,
     pub(crate) stop: Interrupt,
 }
@@ -89,7 +90,7 @@ struct Pending {
 }
 
 impl Timeline {
-    /// A timeline that is printed to standard error if `shown`.
+    /// Creates a timeline that prints to standard error if `shown`.
     pub(crate) fn new(shown: bool) -> Result<Self, CreationError> {
         Ok(Timeline {
             shown,
@@ -118,12 +119,12 @@ impl Timeline {
         self.log.as_ref()
     }
 
-    /// Makes the run end once it has certainly missed its objective.
+    /// Makes the run end early when it has certainly missed its objective.
     pub(crate) fn give_up(&mut self, give_up: GiveUp) {
         self.give_up = Some(give_up);
     }
 
-    /// Begins `phase`, which measures from `start_ns` to `end_ns`.
+    /// Begins `phase`, in which measuring lasts from `start_ns` to `end_ns`.
     pub(crate) fn begin(&mut self, phase: Phase, start_ns: u64, end_ns: u64) {
         self.phase = phase;
         self.start_ns = start_ns;
@@ -168,17 +169,17 @@ impl Timeline {
         self.shown
     }
 
-    /// When the last thread ended.
+    /// Returns the time at which the last thread ended, in nanoseconds.
     pub(crate) fn reached_ns(&self) -> u64 {
         self.reached_ns
     }
 
-    /// The measured time, in nanoseconds.
+    /// Returns the length of the measured time, in nanoseconds.
     pub(crate) fn measured_ns(&self) -> u64 {
         self.reached_ns.saturating_sub(self.start_ns)
     }
 
-    /// Takes the reports of `threads` threads until all have ended.
+    /// Receives the reports of `threads` threads until all of them have ended.
     pub(crate) fn follow(&mut self, reports: &Receiver<Interval>, threads: usize) {
         let mut ended_ns = Vec::new();
         for interval in reports {
@@ -219,8 +220,8 @@ impl Timeline {
         }
     }
 
-    /// Completes the second that ends at `end_ns`, or earlier if it is the last, after all threads
-    /// have reported it.
+    /// Completes a second that all threads have reported. It ends at `end_ns`; the last one may
+    /// have ended earlier.
     fn close(&mut self, end_ns: u64, tally: &Tally, last: bool) {
         match self.phase {
             Phase::Fill { keys } => {
@@ -284,7 +285,7 @@ impl Timeline {
     }
 }
 
-/// Prints a line on standard error; a failure to write it does not end the run.
+/// Prints a line on standard error. A failure to write does not end the run.
 fn print_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -295,14 +296,14 @@ mod tests {
 
     use super::*;
 
-    /// The timeline of a phase that measures for `seconds` from 10 s on.
+    /// A timeline whose phase measures for `seconds`, from 10 s on.
     fn timeline(seconds: u64) -> Timeline {
         let mut timeline = Timeline::new(false).unwrap();
         timeline.begin(Phase::Measure, 10 * SECOND, (10 + seconds) * SECOND);
         timeline
     }
 
-    /// The report of a thread on the second before `end_s`, with requests of these latencies.
+    /// A thread's report about the second before `end_s`, whose requests had these latencies.
     fn interval(end_s: u64, latencies_us: &[u64], last: bool) -> Interval {
         let mut tally = Tally::new().unwrap();
         for latency_us in latencies_us {

@@ -5,17 +5,17 @@
 use std::io::BufRead;
 use std::path::Path;
 
-/// Maximum bytes of all keys of a trace.
+/// Maximum total bytes of the keys of a trace.
 const ARENA_BYTES: usize = 4 << 30;
 
-/// The longest key.
+/// Maximum length of a key in bytes.
 const KEY_BYTES: usize = u16::MAX as usize;
 
 /// The operation of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Get,
-    /// `set`, and `cas`, since traces lack its unique number.
+    /// `set`, or `cas`, which becomes a `set` because traces lack the item's cas unique.
     Set,
     Add,
     Replace,
@@ -26,7 +26,7 @@ pub(crate) enum Operation {
     Decr,
 }
 
-/// A row.
+/// A row of the trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) operation: Operation,
@@ -34,7 +34,7 @@ pub(crate) struct Row {
     pub(crate) ttl_seconds: u32,
     key_start: u32,
     key_bytes: u16,
-    /// The whole gigabytes of the key's offset; `key_start` is the rest.
+    /// The key's offset in the arena, in whole gigabytes; `key_start` is the remainder.
     key_gigabytes: u8,
 }
 
@@ -46,10 +46,10 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Reads a file. A key shorter than its row states is padded with `-`.
+    /// Reads a trace. A key shorter than its row states is padded with `-`.
     ///
     /// # Errors
-    /// The file cannot be read, or a row is malformed; names the row and the reason.
+    /// The file cannot be read, or a row is malformed; the error names the row and the reason.
     pub(crate) fn from_file(path: &Path) -> Result<Self, String> {
         let unreadable = |error: std::io::Error| format!("{}: {error}", path.display());
         let file = std::fs::File::open(path).map_err(unreadable)?;
@@ -108,19 +108,19 @@ impl Trace {
         self.rows.len() as u64
     }
 
-    /// Row `number`, and its key.
+    /// Returns row `number`, and its key.
     pub(crate) fn row(&self, number: u64) -> Option<(&Row, &[u8])> {
         let row = self.rows.get(usize::try_from(number).ok()?)?;
         let start = (usize::from(row.key_gigabytes) << 30) + row.key_start as usize;
         Some((row, self.keys.get(start..start + usize::from(row.key_bytes))?))
     }
 
-    /// The largest value.
+    /// Returns the length in bytes of the largest value.
     pub(crate) fn largest_value(&self) -> usize {
         self.rows.iter().map(|row| row.value_bytes as usize).max().unwrap_or(0)
     }
 
-    /// Whether an operation changes a part of a value.
+    /// Whether any row changes only a part of a value.
     pub(crate) fn has_partial_writes(&self) -> bool {
         self.rows.iter().any(|row| {
             matches!(
@@ -130,7 +130,7 @@ impl Trace {
         })
     }
 
-    /// The longest key.
+    /// Returns the length in bytes of the longest key.
     pub(crate) fn longest_key(&self) -> usize {
         self.rows.iter().map(|row| usize::from(row.key_bytes)).max().unwrap_or(0)
     }

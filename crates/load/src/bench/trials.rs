@@ -1,8 +1,8 @@
-//! `--slo`: tries one rate after the other, or checks the given one.
+//! `--slo`: tries one rate after another, or checks the given rate.
 //!
-//! A trial is a separate run in an open loop. It reconnects, so that it is not affected by the
-//! previous trial, and ends early once too many requests were too slow for the objective to be met.
-//! Keys are filled only before the first trial.
+//! A trial is a separate run in an open loop. It opens new connections, so that it is not affected
+//! by the previous trial. It ends early when too many requests were too slow for the objective to
+//! be met. Keys are filled only before the first trial.
 
 use std::io::{IsTerminal, Write};
 
@@ -22,13 +22,14 @@ const FIRST_RATE: f64 = 1000.0;
 /// The highest rate that is tried.
 const MAX_RATE: f64 = 1e7;
 
-/// Maximum length to which a trial is extended to get enough requests beyond the percentile.
+/// Maximum length in seconds to which a trial is extended to get enough requests beyond the
+/// percentile.
 const LONGEST_SECONDS: f64 = 60.0;
 
-/// The length of the confirming trial, as a multiple.
+/// The length of the confirming trial, as a multiple of the other trials' length.
 const CONFIRMATION: f64 = 3.0;
 
-/// Measures once, or as often as a search takes.
+/// Measures once, or repeatedly in a search for the highest rate.
 ///
 /// # Errors
 /// The options contradict each other, or the server cannot be reached.
@@ -40,7 +41,7 @@ pub(crate) fn measured(options: &BenchOptions, interrupt: &Interrupt) -> Result<
     Ok(judged(phases::measure(&setup, None, interrupt)?, options))
 }
 
-/// Finds the highest rate at which the objective holds. The report is that of the last trial.
+/// Finds the highest rate at which the objective holds. The report is the report of the last trial.
 ///
 /// # Errors
 /// The options contradict each other, or the server cannot be reached.
@@ -102,7 +103,8 @@ fn trial(
 ) -> Trial {
     let (found_ns, send_delay_ns) =
         (slo.percentile(&total.latencies), slo.percentile(&total.delays));
-    // If the percentile is too slow even without the delay of the load, the verdict is certain.
+    // The verdict is certain if the percentile exceeds the limit even without the delay of the
+    // load.
     let is_load_late = send_delay_ns >= slo.limit_ns() / 2
         && found_ns.saturating_sub(send_delay_ns) <= slo.limit_ns();
     let failed = report.requests == 0 || (report.errors > 0 && !options.ignore_errors);
@@ -134,7 +136,7 @@ enum Stop {
 struct Trials<'a> {
     slo: Slo,
     setup: Setup,
-    /// The length of a trial, unless that is too short for the percentile.
+    /// The length of a trial in seconds; a trial is longer if the percentile needs more requests.
     seconds: f64,
     shown: bool,
     interrupt: &'a Interrupt,
@@ -153,7 +155,7 @@ impl Trials<'_> {
         self.setup.options.rate = Some(Rate::even(rate));
         self.setup.options.seconds = Some(seconds);
         let due = rate * seconds;
-        // Poisson arrivals may exceed the average: allow five standard deviations.
+        // Poisson arrivals may exceed the expected number, so five standard deviations are added.
         let requests = due + 5.0 * due.sqrt();
         let give_up = GiveUp { slo, requests, stop: Interrupt::default() };
         let measured = phases::measure(&self.setup, Some(give_up), self.interrupt);

@@ -1,21 +1,21 @@
-//! The contents of values, and checks of values that were read.
+//! The contents of values, and the verification of values that were read.
 //!
-//! With --verify, a value begins with 32 letters of base 64: a hash of its key (11), the number of
-//! its write (10), and a checksum over both and all that follows (11). The rest is a copy of random
-//! letters from a start that differs between writes, so that parts of two values do not match. A
-//! value shorter than 32 letters has only the beginning of them, of which only the key can be
-//! checked.
+//! With --verify, a value begins with a head of 32 letters in base 64: a hash of its key (11), the
+//! sequence number of its write (10), and a checksum of the hash, the number and the rest of the
+//! value (11). The rest is a copy of random letters whose start differs between writes, so that a
+//! mixture of two values does not match its checksum. A value shorter than 32 letters contains only
+//! the beginning of the head, of which only the hash of the key can be checked.
 
 use fastrand::Rng;
 
 use super::sizes::Sizes;
 
-/// Digits of the hash, of the write's number and of the checksum.
+/// Numbers of base-64 digits: of the hash and of the checksum, and of the write's sequence number.
 const HASH_DIGITS: usize = 11;
 const NUMBER_DIGITS: usize = 10;
 const HEAD_BYTES: usize = 2 * HASH_DIGITS + NUMBER_DIGITS;
 
-/// The number of starts for the rest of a value.
+/// The number of positions in the random letters at which the rest of a value can start.
 const PLACES: usize = 4096;
 
 const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
@@ -33,16 +33,18 @@ pub(crate) struct Values {
 /// The result of checking a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// It belongs to the requested key and to the write with this number, if it had room for that.
+    /// The value belongs to the requested key and to the write with this sequence number. `None` if
+    /// the value is too short to contain the number.
     Written(Option<u64>),
-    /// It is intact, but belongs to another key.
+    /// The value is intact, but belongs to another key.
     OfAnotherKey,
-    /// It was never written.
+    /// The value was never written.
     Damaged,
 }
 
 impl Values {
-    /// Values up to `largest` bytes, by default of `sizes`.
+    /// Creates a generator for values of up to `largest` bytes, or of the largest of `sizes` if
+    /// that is more.
     pub(crate) fn new(sizes: Sizes, largest: usize, seed: u64, are_verified: bool) -> Self {
         let largest = largest.max(sizes.largest());
         let spare = if are_verified { PLACES } else { 0 };
@@ -53,7 +55,7 @@ impl Values {
         self.sizes.draw(random)
     }
 
-    /// Appends a value of `bytes` bytes for `key`, by write `sequence`.
+    /// Appends a value of `bytes` bytes for `key`, written by the write with number `sequence`.
     pub(crate) fn append(&self, key: &[u8], sequence: u64, bytes: usize, out: &mut Vec<u8>) {
         if !self.are_verified {
             out.extend_from_slice(self.letters.get(..bytes).unwrap_or(&self.letters));
@@ -75,7 +77,7 @@ impl Values {
         out.truncate(start + bytes);
     }
 
-    /// Checks `value`, which was read for `key`.
+    /// Checks `value`, which was the answer to a read of `key`.
     pub(crate) fn read(key: &[u8], value: &[u8]) -> Reading {
         let mut hash = [0; HASH_DIGITS];
         write_digits(hash_of(key), &mut hash);
@@ -96,7 +98,7 @@ impl Values {
     }
 }
 
-/// A hash of a key that differs for keys that differ in one byte.
+/// Hashes a key. Keys of equal length that differ in one byte have different hashes.
 pub(crate) fn hash_of(key: &[u8]) -> u64 {
     digest(0, key)
 }
@@ -105,7 +107,7 @@ fn checksum(hash: &[u8], number: &[u8], rest: &[u8]) -> u64 {
     digest(digest(digest(1, hash), number), rest)
 }
 
-/// Eight bytes at a time; depends on each byte and its position.
+/// Hashes eight bytes at a time. The hash depends on each byte, on its position and on the length.
 fn digest(start: u64, bytes: &[u8]) -> u64 {
     let (words, tail) = bytes.as_chunks::<8>();
     let hash = words.iter().fold(start ^ bytes.len() as u64, |hash, word| {
@@ -125,7 +127,7 @@ fn mixed(mut hash: u64) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// Writes a number in base 64, six bits a letter, the lowest at the end.
+/// Writes a number in base 64, six bits per letter, the lowest six bits at the end.
 fn write_digits(number: u64, digits: &mut [u8]) {
     let mut rest = number;
     for digit in digits.iter_mut().rev() {
@@ -141,7 +143,7 @@ fn read_digits(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Random letters, which do not compress well.
+/// Returns random letters, which do not compress well.
 pub(crate) fn letters(len: usize, seed: u64) -> Vec<u8> {
     let mut random = Rng::with_seed(seed ^ 0x7661_6c75_6500);
     (0..len).map(|_| LETTERS.get(random.usize(..64)).copied().unwrap_or(b'x')).collect()

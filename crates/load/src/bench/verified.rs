@@ -6,10 +6,10 @@ use super::ledger::Ticket;
 use super::values::Reading;
 use crate::text::plain;
 
-/// Maximum wrong replies that are listed individually.
+/// Maximum number of wrong replies that are described individually.
 const EXAMPLES: usize = 5;
 
-/// The comparison of a reply with the expected one.
+/// The result of comparing a reply with the values that the request may return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
     /// An allowed value.
@@ -18,11 +18,11 @@ pub(crate) enum Finding {
     Damaged,
     /// A value of another key.
     OfAnotherKey,
-    /// A value that had been overwritten.
+    /// A value whose overwriting had been confirmed before the read.
     Stale {
-        /// The number of its write.
+        /// The sequence number of the value's write.
         found: u64,
-        /// The lowest allowed number.
+        /// The lowest sequence number that was allowed.
         floor: u64,
     },
     /// A reply of the wrong type.
@@ -30,7 +30,7 @@ pub(crate) enum Finding {
 }
 
 impl Finding {
-    /// The finding for a value that a read with this ticket has returned.
+    /// Returns the finding for a value that was read by the request of `ticket`.
     pub(crate) fn of(reading: Reading, ticket: Ticket) -> Self {
         let floor = ticket.floor;
         match reading {
@@ -41,7 +41,7 @@ impl Finding {
         }
     }
 
-    /// The error that it counts as; `None` for an allowed value.
+    /// Returns the error text for the finding; `None` for an allowed value.
     pub(crate) fn error(self) -> Option<&'static str> {
         match self {
             Finding::Well => None,
@@ -53,25 +53,25 @@ impl Finding {
     }
 }
 
-/// Counts of findings.
+/// Numbers of findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verified {
-    /// Replies that were checked.
+    /// Number of replies that were checked.
     pub replies: u64,
-    /// Values that were never written.
+    /// Number of values that were never written.
     pub damaged: u64,
-    /// Values of keys other than the requested one.
+    /// Number of values that belong to other keys than the requested one.
     pub of_another_key: u64,
-    /// Values whose overwriting had been confirmed before they were requested.
+    /// Number of values whose overwriting had been confirmed before they were requested.
     pub stale: u64,
-    /// Values in answer to writes, and other answers than values to reads.
+    /// Number of replies of the wrong type: values in answer to writes, or other replies to reads.
     pub other_answers: u64,
-    /// The first findings, in words.
+    /// Descriptions of the first wrong replies.
     pub examples: Vec<String>,
 }
 
 impl Verified {
-    /// Replies that were wrong.
+    /// Returns the number of wrong replies.
     #[must_use]
     pub fn wrong(&self) -> u64 {
         self.damaged + self.of_another_key + self.stale + self.other_answers

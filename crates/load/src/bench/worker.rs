@@ -1,4 +1,4 @@
-//! One thread of load: its connections, and the event loop that drives them.
+//! One thread of load: its connections, and the steps of the event loop that use them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -20,13 +20,13 @@ use crate::interrupt::Interrupt;
 use crate::pace::Share;
 use crate::tally::Errors;
 
-/// Maximum bytes of one receive.
+/// Maximum number of bytes received at once.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// The token of the timer's events.
+/// The token of the timer in epoll events.
 pub(crate) const TIMER: u64 = u64::MAX;
 
-/// The events of all connections; writability is added while bytes are unsent.
+/// The events watched on all connections. Writability is added while a connection has unsent bytes.
 const READABLE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 /// The source of requests: copies of templates, or a mix.
@@ -34,12 +34,12 @@ const READABLE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(Event
 pub(crate) enum Load {
     /// Reads and writes in these proportions, to one server.
     Plain { requests: Arc<Requests>, gets: u32, sets: u32 },
-    /// Any requests, each tracked until it is answered.
+    /// Any requests. Each is tracked until it is answered.
     Mixed(Arc<Mix>),
 }
 
 impl Load {
-    /// The mix, if the load is not plain.
+    /// Returns the mix, if the load is not plain.
     pub(crate) fn mixed(&self) -> Option<Arc<Mix>> {
         match self {
             Load::Plain { .. } => None,
@@ -56,20 +56,20 @@ pub(crate) struct Worker {
     pub(crate) share: Share,
     pub(crate) servers: Arc<Vec<Server>>,
     pub(crate) sessions: Vec<Session>,
-    /// The connections: those of session n start at n times the number of servers, one to each
-    /// server.
+    /// The connections. Those of session n start at index n times the number of servers; there is
+    /// one for each server.
     pub(crate) links: Vec<Link>,
     pub(crate) load: Load,
     pub(crate) keys: Keys,
     pub(crate) random: Rng,
     pub(crate) scratch: Vec<u8>,
-    /// Requests about to be sent, by server.
+    /// Requests about to be sent, indexed by server.
     pub(crate) batches: Vec<Batch>,
-    /// A buffer for a key.
+    /// A buffer for a key, kept to reuse its memory.
     pub(crate) key: Vec<u8>,
-    /// Multi-gets of several servers in flight.
+    /// Multi-gets in flight whose keys are on several servers.
     pub(crate) splits: Splits,
-    /// Connections that failed.
+    /// Numbers of failed attempts to connect, by error text.
     failures: Errors,
 }
 
@@ -80,23 +80,23 @@ pub(crate) struct Batch {
     pub(crate) requests: usize,
 }
 
-/// A sequence of requests: one connection, or with a ring one to each server.
+/// A sequence of requests over one connection, or, with a ring, over one connection to each server.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// The number of open connections.
+    /// The number of its open connections.
     pub(crate) open_links: usize,
-    /// When the requests in flight were sent, unless they are paced.
+    /// When the requests in flight were sent, in nanoseconds; unused if requests are paced.
     pub(crate) sent_ns: u64,
-    /// Requests of this phase that have been due.
+    /// Number of requests that have come due in this phase.
     pub(crate) due: u64,
-    /// How many of these were sent.
+    /// Number of due requests that were sent.
     pub(crate) sent: u64,
-    /// How many of these were answered.
+    /// Number of sent requests that were answered or ended without an answer.
     pub(crate) answered: u64,
-    /// Requests sent since the connections were opened.
+    /// Number of requests sent since the connections were opened.
     pub(crate) sent_since_opening: u64,
-    /// Due times of paced requests that have not been answered or, if each is tracked, not been
-    /// sent.
+    /// Due times of paced requests, in nanoseconds. An entry is removed when its request is
+    /// answered or, if each request is tracked, when it is sent.
     pub(crate) due_ns: VecDeque<u64>,
 }
 
@@ -104,31 +104,31 @@ pub(crate) struct Session {
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     pub(crate) connection: Option<Connection>,
-    /// Whether the event loop watches for writability.
+    /// Whether the event loop watches the connection for writability.
     pub(crate) awaits_room: bool,
-    /// Outstanding answers to the greeting.
+    /// Number of outstanding answers to the greeting.
     pub(crate) greetings: usize,
-    /// Requests in flight, the oldest first, if each is tracked.
+    /// Requests in flight, the oldest first; empty unless each request is tracked.
     pub(crate) flights: VecDeque<Flight>,
-    /// When to reopen it, while it is lost.
+    /// When to reopen the connection, while it is lost, in nanoseconds.
     pub(crate) retry_ns: u64,
-    /// How long it last stayed closed, from its loss until the next reply.
+    /// The last pause before the connection was reopened, in nanoseconds; 0 after the first reply.
     pub(crate) pause_ns: u64,
 }
 
-/// A request in flight.
+/// A tracked request in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
     pub(crate) pick: Pick,
     pub(crate) ticket: Ticket,
-    /// When it was sent or, if paced, due.
+    /// When the request was sent or, if paced, due, in nanoseconds.
     pub(crate) begun_ns: u64,
-    /// The part of a multi-get of several servers that it is.
+    /// If the request is a part of a multi-get to several servers, that part.
     pub(crate) part: Option<Part>,
 }
 
 impl Worker {
-    /// A worker without connections, drawing from `keys` with `random`.
+    /// Creates a worker without connections that draws from `keys` with `random`.
     pub(crate) fn new(
         share: Share,
         servers: Arc<Vec<Server>>,
@@ -157,7 +157,7 @@ impl Worker {
         })
     }
 
-    /// Opens the connections; those that fail are counted and start as lost.
+    /// Opens the connections. An attempt that fails is counted, and its connection starts as lost.
     pub(crate) fn connect(&mut self, interrupt: &Interrupt) -> io::Result<()> {
         for _ in 0..self.share.len {
             let mut session = Session::default();
@@ -189,20 +189,22 @@ impl Worker {
         self.links.get(link).is_some_and(|link| link.connection.is_none())
     }
 
-    /// Reopens lost connections at `at_ns`; returns their number.
+    /// Schedules the reopening of all lost connections at `at_ns`. Returns the number of these
+    /// connections.
     pub(crate) fn prepare_lost(&mut self, at_ns: u64) -> usize {
         let lost = self.links.iter_mut().filter(|link| link.connection.is_none());
         lost.map(|link| link.retry_ns = at_ns).count()
     }
 
-    /// Records a reply on connection `link`. Returns whether it is the first since its loss.
+    /// Records a reply on connection `link`. Returns whether it is the first since the connection
+    /// was lost.
     pub(crate) fn is_back(&mut self, link: usize) -> bool {
         let link = self.links.get_mut(link);
         link.is_some_and(|link| std::mem::take(&mut link.pause_ns) > 0)
     }
 
-    /// Records that the outcome of requests in flight is unknown. Returns how many requests fail
-    /// with that.
+    /// Records that the outcome of requests in flight is unknown. Returns the number of requests
+    /// that fail because of that.
     pub(crate) fn forget(&mut self, flights: &VecDeque<Flight>) -> u64 {
         let Some(mix) = self.load.mixed() else { return 0 };
         let mut failed = 0;
@@ -213,12 +215,12 @@ impl Worker {
         failed
     }
 
-    /// Connections that failed, by reason.
+    /// Returns the numbers of failed attempts to connect, by reason.
     pub(crate) fn failures(&self) -> &Errors {
         &self.failures
     }
 
-    /// The session of connection `link`.
+    /// Returns the session of connection `link`.
     pub(crate) fn session_of(&self, link: usize) -> usize {
         match self.servers.len() {
             1 => link,
@@ -226,14 +228,14 @@ impl Worker {
         }
     }
 
-    /// The connections of session `session`.
+    /// Returns the indices of the connections of session `session`.
     pub(crate) fn links_of(&self, session: usize) -> std::ops::Range<usize> {
         let servers = self.servers.len();
         session * servers..(session + 1) * servers
     }
 
-    /// Encodes the parts of a multi-get, each with its keys, into the batches of their servers.
-    /// Returns whether all of these are connected; otherwise it encodes nothing.
+    /// Encodes the parts of a multi-get into the batches of their servers. If one of these servers
+    /// is not connected, encodes nothing and returns `false`.
     pub(crate) fn encode_parts(
         &mut self,
         first_link: usize,
@@ -278,12 +280,12 @@ impl Worker {
         let connection = Some(connection);
         let fresh = Link { connection, greetings: answers, pause_ns, ..Link::default() };
         let before = std::mem::replace(link, fresh);
-        // Parts of requests that have failed already may be unanswered.
+        // A multi-get that has failed may still have unanswered parts.
         self.forget(&before.flights);
         Ok(())
     }
 
-    /// Sends unsent requests of connection `index`, as far as there is room.
+    /// Sends the unsent bytes of connection `index`, as far as the socket accepts them.
     pub(crate) fn flush(&mut self, index: usize) -> Result<(), Error> {
         match self.links.get_mut(index).and_then(|link| link.connection.as_mut()) {
             Some(connection) => connection.flush()?,
@@ -292,7 +294,7 @@ impl Worker {
         self.await_room(index)
     }
 
-    /// Watches connection `index` for writability exactly while it has unsent bytes.
+    /// Watches connection `index` for writability only while it has unsent bytes.
     pub(crate) fn await_room(&mut self, index: usize) -> Result<(), Error> {
         let Some(link) = self.links.get_mut(index) else { return Ok(()) };
         let Some(connection) = &link.connection else { return Ok(()) };
@@ -306,7 +308,8 @@ impl Worker {
     }
 }
 
-/// Appends `count` requests of a plain load, reads and writes in the proportion `gets` to `sets`.
+/// Appends `count` requests of a plain load. Reads and writes are in the proportion `gets` to
+/// `sets`.
 pub(crate) fn encode(
     requests: &Requests,
     (gets, sets): (u32, u32),

@@ -1,4 +1,4 @@
-//! The context for the functions of a disturbance.
+//! The arguments of a disturbance's functions, with operations that several disturbances share.
 
 use nagi_client::{Protocol, encode_command};
 
@@ -12,7 +12,8 @@ use crate::wire::Wire;
 /// Requests sent before waiting for their answers.
 const BATCH: u64 = 200;
 
-/// Approximate bytes that a small key takes with its value and the server's overhead.
+/// Approximate memory that a small key takes, in bytes, including its value and the server's
+/// overhead.
 pub(crate) const SMALL_KEY_BYTES: u64 = 200;
 
 /// A step on one server.
@@ -20,9 +21,9 @@ pub(crate) struct StepContext<'a> {
     pub(crate) server: &'a Server,
     pub(crate) scale: &'a Scale,
     pub(crate) settings: Settings<'a>,
-    /// When prepared keys expire, in milliseconds of the system clock.
+    /// When the prepared keys expire, in milliseconds since 1970.
     pub(crate) due_unix_ms: u64,
-    /// The number of keys when they were last checked to be the tool's.
+    /// The number of keys when all of them were last checked to be the tool's.
     own_keys: u64,
 }
 
@@ -36,10 +37,10 @@ impl<'a> StepContext<'a> {
         self.server.target.protocol == protocol
     }
 
-    /// Writes keys number `range`, each with `bytes` bytes, without expiry.
+    /// Writes the keys numbered `range`, each with a value of `bytes` bytes, without expiry.
     ///
     /// # Errors
-    /// The server refuses one, or is gone.
+    /// The server refuses a write, or is gone.
     pub(crate) fn fill(&self, range: std::ops::Range<u64>, bytes: usize) -> Result<(), String> {
         self.fill_until(range, bytes, |_| None)
     }
@@ -71,10 +72,10 @@ impl<'a> StepContext<'a> {
         Ok(())
     }
 
-    /// Takes the answer to one write.
+    /// Reads the answer to one write.
     ///
     /// # Errors
-    /// The server refuses it, or is gone.
+    /// The server refuses the write, or is gone.
     pub(crate) fn stored(&self, wire: &mut Wire) -> Result<(), String> {
         let refusal = match wire.protocol {
             Protocol::Resp => wire.answer()?.or_error("SET").err(),
@@ -87,14 +88,15 @@ impl<'a> StepContext<'a> {
         Err(refusal)
     }
 
-    /// Checks that all keys are the tool's, and counts them, for [`Self::check_unchanged`]. This
-    /// may take long, so that it is part of the preparation.
+    /// Checks that all keys are the tool's, and counts them for [`Self::check_unchanged`]. The
+    /// check may take long, so it is part of the preparation.
     ///
     /// # Errors
     /// There are keys of another client, or the server is gone.
     pub(crate) fn check_own(&mut self) -> Result<(), String> {
         let mut wire = self.server.connect()?;
-        // The probe must not change the number of keys from now on.
+        // All keys of the probe are written now, so that the probe no longer changes the number of
+        // keys.
         for number in 0..probe::KEYS {
             let mut request = Vec::new();
             probe::encode(wire.protocol, 2 * number, &mut request);
@@ -106,10 +108,11 @@ impl<'a> StepContext<'a> {
         Ok(())
     }
 
-    /// Checks that no key was added since [`Self::check_own`]; a flush must follow at once.
+    /// Checks that the number of keys has not changed since [`Self::check_own`]. A flush must
+    /// follow at once.
     ///
     /// # Errors
-    /// There is another number of keys, or the server is gone.
+    /// The number of keys has changed, or the server is gone.
     pub(crate) fn check_unchanged(&self, wire: &mut Wire) -> Result<(), String> {
         if self.server.may_destroy {
             return Ok(());
@@ -123,7 +126,7 @@ impl<'a> StepContext<'a> {
         }
     }
 
-    /// Waits until only the few keys of the probe are left, for `seconds` at most.
+    /// Waits until only the few keys of the probe are left, for at most `seconds`.
     ///
     /// # Errors
     /// The server is gone, or the user has interrupted the run.

@@ -1,5 +1,5 @@
-//! An idle echo server within the tool: delays of its probe come from the machine and the tool, not
-//! from a server.
+//! An echo server within the tool that is never disturbed: delays of its probe come from the
+//! machine or the tool, not from the server under test.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::thread;
 
 use nagi_client::Address;
 
-/// Maximum bytes of one receive.
+/// Maximum number of bytes received at once.
 const BUFFER_BYTES: usize = 4096;
 
 /// Starts the server on a free loopback port; it runs as long as the process.
@@ -16,7 +16,7 @@ pub(crate) fn start() -> io::Result<Address> {
     let address = listener.local_addr()?;
     thread::Builder::new().name("idle server".to_owned()).spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            // A connection that cannot be served shows as an error of the probe.
+            // If the thread cannot be started, the probe reports the closed connection as an error.
             let _ = thread::Builder::new().name("echo".to_owned()).spawn(move || echo(stream));
         }
     })?;

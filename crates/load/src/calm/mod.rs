@@ -35,14 +35,14 @@ use report::{Figures, Outcome, Report, Results, Row};
 use scale::Scale;
 use server::Server;
 
-/// Requests per second of the idle server's probe.
+/// Rate of the idle server's probe, in requests per second.
 const IDLE_RATE: f64 = 1000.0;
 
-/// Time for a server to settle after the preparation of a step, and the time measured after the
-/// step.
+/// Minimum time for which measuring continues after a disturbance, so that its late effects are
+/// measured too.
 const MARGIN_NS: u64 = SECOND / 2;
 
-/// Memory to leave free.
+/// Memory of the machine to leave free, in bytes.
 const SPARE_BYTES: u64 = 256 << 20;
 
 /// A run in progress.
@@ -53,11 +53,11 @@ struct Run<'a> {
     interrupt: Interrupt,
 }
 
-/// Measures and writes the report.
+/// Runs the measurements and writes the report.
 ///
 /// # Errors
 /// A URL is wrong, a server holds data or is lost, the report cannot be written, or the user
-/// interrupted it; one line.
+/// interrupted the run; the error is one line.
 pub fn run(options: &CalmOptions) -> Result<(), String> {
     let scale = options.scale();
     if options.list {
@@ -84,7 +84,7 @@ pub fn run(options: &CalmOptions) -> Result<(), String> {
     if run.interrupt.is_set() {
         ended = Err(INTERRUPTED.to_owned());
     }
-    // What was measured before the end is valid nevertheless.
+    // Results obtained before an early end are valid, so they are reported.
     if !results.is_empty() {
         write(options, &run.report(results, ended.clone().err()))?;
     }
@@ -117,7 +117,7 @@ fn refuse_danger(server: &Server) -> Result<(), String> {
 }
 
 impl Run<'_> {
-    /// A line on standard error; a failure to write it does not end the run.
+    /// Prints a line on standard error. A failure to write does not end the run.
     fn print_progress(&self, line: &str) {
         if !self.options.quiet {
             let _ = writeln!(std::io::stderr(), "{line}");
@@ -142,7 +142,7 @@ impl Run<'_> {
         }
     }
 
-    /// Measures everything, and adds each result to `all` at once.
+    /// Measures all servers. Adds each result to `all` at once, so that an early end loses none.
     fn measure(&self, servers: &mut [Server], all: &mut Vec<Results>) -> Result<(), String> {
         for server in servers.iter_mut() {
             server.check_empty()?;
@@ -197,7 +197,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether figures are void and another attempt is due.
+    /// Whether the figures are void and there are attempts left.
     fn is_repeated(&self, figures: &Figures, attempt: u32) -> bool {
         let is_repeated = figures.is_void() && attempt < self.options.attempts;
         if is_repeated {
@@ -215,7 +215,8 @@ impl Run<'_> {
         let mut attempt = 1;
         loop {
             self.interrupt.check()?;
-            // Nothing is applicable to a server that is gone, which ends the run instead.
+            // A server that is gone must end the run; the checks below would only call each step
+            // inapplicable.
             server.connect()?;
             if let Err(reason) = self.check_applicable(row, server) {
                 self.print_progress(&format!("  {}: {}: n/a: {reason}", row.name, server.name));
@@ -293,10 +294,11 @@ impl Run<'_> {
         Ok(figures)
     }
 
-    /// Probes the server and the idle one while `act` runs.
+    /// Probes the server and the idle server while `act` runs. Returns the figures and the result
+    /// of `act`.
     ///
     /// # Errors
-    /// A probe failed; the result of `act` is returned with the figures.
+    /// A probe failed.
     fn watch(
         &self,
         server: &Server,

@@ -1,8 +1,8 @@
-//! Checks that a server's data is the tool's own, and removes it.
+//! Checks that all data of a server was written by the tool, and removes it.
 //!
-//! A server that speaks RESP lists its keys: all of them must begin with the tool's prefix.
-//! memcached lists none: there the counts of items stored and held must be explained by what the
-//! tool wrote. Without `--i-may-destroy-data`, nothing is flushed that has not passed a check.
+//! A RESP server lists its keys: all of them must begin with the tool's prefix. memcached does not
+//! list keys, so its counts of items stored and held must be explained by the tool's own writes.
+//! Without `--i-may-destroy-data`, nothing is flushed that has not passed a check.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::written::Items;
 use crate::clock::{SECOND, now_ns};
 use crate::wire::{Answer, Wire};
 
-/// Keys that the server is asked for at once.
+/// COUNT of each SCAN: the approximate number of keys in an answer.
 const PAGE_KEYS: &str = "1000";
 
-/// How long the number of keys may change, since keys of the tool may still be expiring.
+/// How long the number of keys may keep changing, since keys of the tool may still be expiring.
 const SETTLE_NS: u64 = 60 * SECOND;
 
 /// How long memcached's crawler may take to remove flushed items.
@@ -28,7 +28,7 @@ const POLL_NS: u64 = SECOND / 5;
 
 impl Server {
     /// # Errors
-    /// There is data, and destroying it was not allowed.
+    /// The server holds data, and destroying it was not allowed.
     pub(crate) fn check_empty(&mut self) -> Result<(), String> {
         if self.may_destroy {
             return Ok(());
@@ -57,8 +57,8 @@ impl Server {
         }
     }
 
-    /// Removes the keys that a step has left, if all keys belong to the tool or destroying data is
-    /// allowed.
+    /// Removes the keys that a step has left, provided that all keys belong to the tool or
+    /// destroying data is allowed.
     ///
     /// # Errors
     /// There are keys of another client, or the server cannot be queried.
@@ -72,8 +72,8 @@ impl Server {
         wire.run(all).map(drop)
     }
 
-    /// The number of keys, all of which belong to the tool unless destroying data is allowed. Only
-    /// what is stored after the last count of keys escapes the check, so that a flush must follow
+    /// Returns the number of keys, all of which belong to the tool unless destroying data is
+    /// allowed. The check misses keys that are stored after the last count, so a flush must follow
     /// at once.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Server {
                     break;
                 }
             }
-            // Keys that are added while others are listed may not be among them.
+            // SCAN may miss keys that are added while it runs.
             if self.databases(wire)? == before {
                 return Ok(before.values().sum());
             }
@@ -112,20 +112,20 @@ impl Server {
         }
     }
 
-    /// The number of keys in each database.
+    /// Returns the number of keys in each database.
     pub(super) fn databases(&self, wire: &mut Wire) -> Result<BTreeMap<String, u64>, String> {
         let mut keyspace = self.info(wire, "keyspace")?;
         keyspace
             .retain(|name, _| name.strip_prefix("db").is_some_and(|it| it.parse::<u32>().is_ok()));
         if keyspace.is_empty() {
-            // Nothing is stored, or INFO does not say.
+            // No keys are stored, or the server's INFO has no keyspace section.
             return match wire.run("DBSIZE")? {
                 Answer::Integer(keys) => Ok([("db0".to_owned(), keys.unsigned_abs())].into()),
                 answer => Err(format!("{}: DBSIZE: {}", self.target.name, answer.text())),
             };
         }
         let counts = keyspace.iter().map(|(database, text)| {
-            // Such as `keys=7,expires=0`.
+            // The text has the form `keys=7,expires=0`.
             let number = text.split(',').find_map(|part| part.strip_prefix("keys=")?.parse().ok());
             let said = || format!("{}: INFO says of {database}: {text}", self.target.name);
             Ok((database.clone(), number.ok_or_else(said)?))
@@ -133,9 +133,9 @@ impl Server {
         counts.collect()
     }
 
-    /// Checks some of the keys, and returns the cursor of the next.
+    /// Checks the keys of one SCAN, and returns the cursor for the next SCAN.
     fn check_page(&self, wire: &mut Wire, cursor: &str) -> Result<String, String> {
-        // The number of keys in an answer has no limit, so it is not taken as a whole.
+        // The number of keys in an answer has no limit, so the keys are read one by one.
         let mut request = Vec::new();
         let words = [b"SCAN", cursor.as_bytes(), b"COUNT", PAGE_KEYS.as_bytes()];
         nagi_client::encode_command(&words, &mut request);
@@ -153,7 +153,7 @@ impl Server {
         Ok(next)
     }
 
-    /// The number in a line that begins with `kind`.
+    /// Reads a line of RESP that begins with `kind`, and returns the number after it.
     fn length(&self, wire: &mut Wire, kind: char) -> Result<u64, String> {
         let line = wire.line()?;
         let number = line.strip_prefix(kind).and_then(|rest| rest.parse().ok());
@@ -189,7 +189,7 @@ impl Server {
         if flushed != ["OK"] {
             return Err(format!("{}: flush_all: {}", self.target.name, flushed.concat()));
         }
-        // Without a crawler, flushed items count until they are overwritten.
+        // Without a crawler, memcached counts flushed items until they are overwritten.
         let crawls = wire.lines("lru_crawler crawl all")? == ["OK"];
         let give_up_ns = now_ns() + CRAWL_NS;
         let mut items = self.items(wire)?;
@@ -197,7 +197,8 @@ impl Server {
             self.interrupt.sleep_until(now_ns() + POLL_NS)?;
             items = self.items(wire)?;
         }
-        // What was stored after the check is not the tool's.
+        // Items stored after the check may belong to another client, so they are not counted as the
+        // tool's.
         let total = checked.map_or(items.total, |checked| checked.total);
         self.emptied = Some(Items { total, ..items });
         self.written.clear();

@@ -1,18 +1,20 @@
-//! The page that compares servers: one file with its plots, without network access or scripts.
+//! The HTML page that compares servers: one file that includes its plots, without scripts or
+//! references to other files.
 
 use std::fmt::Write as _;
 
 use super::report::{Outcome, Report, Results, multiple, time};
 use crate::text::escaped;
 
-/// Colours that colour-blind readers can tell apart, one a server.
+/// Colours that colour-blind readers can tell apart, one for each server.
 const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
 
 /// Maximum width of a bar, and the height of a row, in pixels.
 const BAR: f64 = 420.0;
 const ROW: usize = 18;
 
-/// Decades that bars show, from 10 us to 10 s.
+/// The decimal logarithms of the shortest and the longest time that bars show, in microseconds:
+/// from 10 µs to 10 s.
 const DECADES: (f64, f64) = (1.0, 7.0);
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:72em;\
@@ -21,7 +23,7 @@ text-align:right;border-bottom:1px solid #ddd}th:first-child,td:first-child{text
 td.why{text-align:left;color:#777}.key{display:inline-block;width:.9em;height:.9em;\
 margin:0 .4em 0 1.2em}svg text{font:12px system-ui,sans-serif;fill:#444}h2{margin-top:2em}";
 
-/// The whole page.
+/// Renders the whole page as HTML.
 pub(crate) fn render(report: &Report) -> String {
     let mut out = String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     out += "<title>nagi calm</title><style>";
@@ -61,7 +63,8 @@ fn colour(server: usize) -> &'static str {
     COLOURS.get(server % COLOURS.len()).copied().unwrap_or("#000")
 }
 
-/// A bar chart for each figure: one group for each disturbance, one bar for each server.
+/// Appends a bar chart for each figure, with one group for each disturbance and one bar for each
+/// server.
 fn plots(report: &Report, out: &mut String) {
     let Some(first) = report.servers.first() else { return };
     for (title, of) in PLOTTED {
@@ -87,7 +90,7 @@ fn plots(report: &Report, out: &mut String) {
     }
 }
 
-/// The figures with plots.
+/// The figures that are plotted, with the titles of their charts.
 const PLOTTED: [(&str, Plotted); 2] = [
     ("99.9th percentile", |figures| figures.p99_9_us),
     ("Slowest request", |figures| figures.max_us),
@@ -95,7 +98,7 @@ const PLOTTED: [(&str, Plotted); 2] = [
 
 type Plotted = fn(&super::report::Figures) -> f64;
 
-/// A time in a suitable unit.
+/// Formats a time in a suitable unit.
 fn with_unit(us: f64) -> String {
     match us {
         ..1e3 => format!("{us:.0} µs"),
@@ -106,7 +109,7 @@ fn with_unit(us: f64) -> String {
     }
 }
 
-/// The horizontal position of a time, in pixels.
+/// Returns the horizontal position of a time, in pixels.
 fn place(us: f64) -> f64 {
     let (from, to) = DECADES;
     ((us.max(1e-3).log10() - from) / (to - from)).clamp(0.0, 1.0) * BAR

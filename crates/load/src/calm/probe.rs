@@ -1,7 +1,8 @@
 //! Small requests at even intervals, independently of the server, on a separate thread.
 //!
-//! A request is timed from its due time, so that waiting counts. It is sent even if earlier ones
-//! are unanswered; a request without an answer after ten seconds is lost.
+//! The latency of a request counts from its due time, so that waiting in the tool counts as well. A
+//! request is sent even if earlier ones are unanswered; a request without an answer after ten
+//! seconds is lost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,16 +24,17 @@ use crate::tally::Latencies;
 use crate::target::Target;
 use crate::wire::Wire;
 
-/// How long a request may be unanswered before it counts as lost.
+/// How long a request may be unanswered before it counts as lost, in nanoseconds.
 pub(crate) const LOST_NS: u64 = 10 * SECOND;
 
-/// Requests slower than this are kept individually, to be compared with stops.
+/// Requests slower than this are kept individually, so that stops can be subtracted from them.
 const SLOW_NS: u64 = 2_000_000;
 
-/// The maximum number of slow requests kept; later ones are recorded without the comparison.
+/// The maximum number of slow requests kept; the latencies of later ones are recorded without
+/// subtracting stops.
 const SLOW_KEPT: usize = 4_000_000;
 
-/// Keys that the probe reads and writes.
+/// Number of keys that the probe reads and writes.
 pub(crate) const KEYS: u64 = 1000;
 
 /// The prefix of all keys of the tool.
@@ -42,7 +44,7 @@ const VALUE: &[u8] = b"0123456789abcdef0123456789abcdef";
 const TIMER: u64 = u64::MAX;
 const READABLE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
 const SCRATCH_BYTES: usize = 64 * 1024;
-/// Time for the thread to start before the first request is due.
+/// Time for the thread to start before the first request is due, in nanoseconds.
 const HEAD_START_NS: u64 = 2_000_000;
 
 /// The requests of a probe, their server and their rate.
@@ -51,7 +53,7 @@ pub(crate) struct Plan {
     pub(crate) target: Target,
     pub(crate) connections: u32,
     pub(crate) rate: f64,
-    /// Counts the requests that write.
+    /// Counts the probe's writes.
     pub(crate) written: Arc<Written>,
 }
 
@@ -68,13 +70,13 @@ pub(crate) struct ProbeResult {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     fast: Latencies,
-    /// When slow requests were due and answered.
+    /// The due time and the time of the answer of each slow request, in nanoseconds.
     slow: Vec<(u64, u64)>,
     pub(crate) lost: u64,
     pub(crate) errors: u64,
     /// The server's first error.
     pub(crate) first_error: Option<String>,
-    /// When the probe itself was late.
+    /// Periods in which the probe itself was late.
     pub(crate) own_stops: Stops,
 }
 
@@ -101,7 +103,7 @@ impl ProbeResult {
         }
     }
 
-    /// All latencies less the time in `stops`; a lost request counts as ten seconds.
+    /// Returns all latencies minus the time within `stops`; a lost request counts as ten seconds.
     pub(crate) fn latencies(&self, stops: &Stops) -> Latencies {
         let mut all = self.fast.clone();
         for &(due_ns, answered_ns) in &self.slow {
@@ -114,8 +116,8 @@ impl ProbeResult {
         all
     }
 
-    /// The periods in which requests to an idle server took so long that the machine must have
-    /// stalled.
+    /// Returns the periods in which the machine must have stalled, because requests to an idle
+    /// server took long.
     pub(crate) fn as_stops(&self) -> Stops {
         let mut stops = self.own_stops.clone();
         self.slow.iter().for_each(|&(due_ns, answered_ns)| stops.add(due_ns, answered_ns));
@@ -130,13 +132,13 @@ fn histogram() -> Result<Latencies, String> {
 /// A running probe.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// The time from which no request is sent.
+    /// The time from which no request is sent, in nanoseconds.
     until_ns: Arc<AtomicU64>,
     thread: JoinHandle<Result<ProbeResult, String>>,
 }
 
 impl Probe {
-    /// Connects and begins.
+    /// Connects and starts the thread.
     ///
     /// # Errors
     /// The server cannot be reached, or refuses the password.
@@ -253,7 +255,7 @@ impl Driver {
                 Err(errno) => return Err(errno.to_string()),
             }
             let woken_ns = now_ns();
-            // The wake-up was due then at the latest: any more is the tool's own delay.
+            // The thread should have woken at `wake_ns`; a later wake-up is the tool's own delay.
             self.result.own_stops.add(wake_ns.max(now), woken_ns);
             worked_from_ns = woken_ns;
             for event in &events {
@@ -273,7 +275,7 @@ impl Driver {
         self.pacer.take_due(now_ns)
     }
 
-    /// The next time at which there is work even if nothing arrives.
+    /// Returns the next time at which the thread has work even if no answer arrives.
     fn next_wake_ns(&self, now_ns: u64, is_over: bool) -> u64 {
         if is_over {
             return now_ns + 5_000_000;
@@ -309,7 +311,7 @@ impl Driver {
             }
             if let Outcome::Error(text) = outcome {
                 result.errors += 1;
-                // Of the probe's requests, in practice only writes are refused.
+                // Only the probe's writes are refused in practice, for example for lack of memory.
                 plan.written.refusal();
                 let text = || String::from_utf8_lossy(text).into_owned();
                 result.first_error.get_or_insert_with(text);
@@ -336,8 +338,8 @@ impl Driver {
             .map_err(|errno| errno.to_string())
     }
 
-    /// Gives up requests that have waited too long; their entries stay for answers that may still
-    /// arrive.
+    /// Gives up requests that have waited too long. Their entries become zero, since their answers
+    /// may still arrive.
     fn expire(&mut self, now_ns: u64) {
         for entry in &mut self.connections {
             let late = entry.due_ns.iter_mut().take_while(|due_ns| **due_ns + LOST_NS <= now_ns);
@@ -348,7 +350,7 @@ impl Driver {
         }
     }
 
-    /// Counts the requests of a broken connection as lost, and opens a new connection.
+    /// Counts the unanswered requests of a broken connection as lost, and opens a new connection.
     fn reopen(&mut self, index: usize, why: &nagi_client::Error) -> Result<(), String> {
         let opened = open(&self.plan)
             .map_err(|error| format!("{} went away: {why}; {error}", self.plan.target.address))?;

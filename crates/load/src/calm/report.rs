@@ -11,7 +11,7 @@ use crate::clock::SECOND;
 use crate::tally::Latencies;
 use crate::text::microseconds;
 
-/// A row is void if the machine was stopped for more than this share of its time.
+/// Figures are void if the machine or this process stalled for more than this share of the time.
 const VOID_SHARE: f64 = 0.01;
 
 /// The whole report.
@@ -31,7 +31,7 @@ pub(crate) struct Report {
 /// The results of one server.
 #[derive(Debug, Serialize)]
 pub(crate) struct Results {
-    /// Such as `Valkey 9.1.0`.
+    /// Name and version, such as `Valkey 9.1.0`.
     pub(crate) name: String,
     /// The URL without its password.
     pub(crate) url: String,
@@ -39,7 +39,7 @@ pub(crate) struct Results {
     pub(crate) rows: Vec<Row>,
 }
 
-/// One disturbance of one server.
+/// The result of one disturbance of one server.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
@@ -48,21 +48,21 @@ pub(crate) struct Row {
     pub(crate) outcome: Outcome,
 }
 
-/// The outcome.
+/// The outcome of a disturbance.
 #[derive(Debug, Serialize)]
 #[serde(tag = "status", rename_all = "kebab-case")]
 pub(crate) enum Outcome {
     /// The figures, and their ratios to the quiet phase.
     Measured { figures: Figures, ratios: Ratios },
-    /// The machine stalled for too much of the time to judge the server.
+    /// The machine or this process stalled for too long to judge the server.
     Void { figures: Figures, reason: String },
     /// The disturbance is impossible or not allowed on this server.
     NotApplicable { reason: String },
-    /// It failed unexpectedly.
+    /// The disturbance failed unexpectedly.
     Failed { reason: String },
 }
 
-/// The measurements of a probe, without the machine's stops.
+/// The measurements of a probe, without the time in which the machine or this process stalled.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Figures {
     pub(crate) seconds: f64,
@@ -71,21 +71,22 @@ pub(crate) struct Figures {
     pub(crate) p99_us: f64,
     pub(crate) p99_9_us: f64,
     pub(crate) max_us: f64,
-    /// Requests unanswered for ten seconds; counted with that time in the figures above.
+    /// Requests unanswered for ten seconds. The latencies above count them with ten seconds.
     pub(crate) lost: u64,
-    /// Refusals, such as for lack of memory.
+    /// Error replies, such as refusals for lack of memory.
     pub(crate) errors: u64,
     pub(crate) first_error: Option<String>,
-    /// Share of the time for which the machine or this process stalled.
+    /// Percentage of the time in which the machine or this process stalled.
     pub(crate) stopped_percent: f64,
-    /// What the probe of an idle server measured at the same time, stops included.
+    /// 99.9th percentile of the idle server's concurrent probe, in microseconds; includes stalls.
     pub(crate) idle_p99_9_us: f64,
     pub(crate) idle_max_us: f64,
-    /// Shares of requests, and the latency in microseconds that each did not exceed.
+    /// Pairs of a quantile and the latency in microseconds that this share of requests did not
+    /// exceed.
     pub(crate) distribution: Vec<(f64, f64)>,
 }
 
-/// Multiples of the quiet phase.
+/// Latencies as multiples of those of the quiet phase.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Ratios {
     pub(crate) p99: f64,
@@ -94,7 +95,7 @@ pub(crate) struct Ratios {
 }
 
 impl Figures {
-    /// The figures of a server's probe and the idle server's concurrent probe.
+    /// Computes the figures from a server's probe and the idle server's concurrent probe.
     pub(crate) fn new(seen: &ProbeResult, idle: &ProbeResult) -> Self {
         let stops = seen.own_stops.clone().joined(&idle.as_stops());
         let latencies = seen.latencies(&stops);
@@ -122,13 +123,13 @@ impl Figures {
         self.stopped_percent > VOID_SHARE * 100.0
     }
 
-    /// Why the figures are void.
+    /// Returns the reason why the figures are void.
     fn void_reason(&self) -> String {
         format!("the machine or this tool stalled for {:.1} % of the time", self.stopped_percent)
     }
 }
 
-/// Quantiles that a plot shows, closer to 1 by a constant factor each.
+/// Returns the quantiles for a plot; their distances from 1 form a geometric series.
 fn distribution(latencies: &Latencies) -> Vec<(f64, f64)> {
     let quantiles = (0..=20).map(|step| 1.0 - 10_f64.powf(-f64::from(step) / 4.0));
     quantiles.map(|share| (share, latencies.value_at_quantile(share) as f64 / 1e3)).collect()
@@ -149,7 +150,7 @@ impl Outcome {
         Outcome::Measured { figures, ratios }
     }
 
-    /// The figures, if there are valid ones.
+    /// Returns the figures, if the outcome has valid ones.
     pub(crate) fn figures(&self) -> Option<&Figures> {
         match self {
             Outcome::Measured { figures, .. } => Some(figures),
@@ -174,7 +175,7 @@ pub(crate) fn time(us: f64) -> String {
     microseconds((us * 1e3) as u64)
 }
 
-/// A multiple.
+/// Formats a ratio as a multiple.
 pub(crate) fn multiple(ratio: f64) -> String {
     if ratio < 100.0 { format!("{ratio:.1} x") } else { format!("{ratio:.0} x") }
 }

@@ -1,32 +1,32 @@
-//! The sizes of disturbances.
+//! The sizes of disturbances: numbers of keys and connections, lengths of values and steps.
 
 use serde::Serialize;
 
 /// Sizes for a full or a quick run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Scale {
-    /// Length of the quiet phase.
+    /// Length of the quiet phase, in seconds.
     pub(crate) quiet_seconds: f64,
-    /// Minimum length of a step.
+    /// Minimum length of a step, in seconds.
     pub(crate) step_seconds: f64,
-    /// Keys that are saved, listed and expired.
+    /// Number of keys that are saved, listed and expired.
     pub(crate) keys: u64,
-    /// Keys that are flushed.
+    /// Number of keys that are flushed.
     pub(crate) flushed_keys: u64,
-    /// Keys before and after growing.
+    /// Number of keys before and after the keyspace grows.
     pub(crate) growth: (u64, u64),
-    /// Elements of each huge collection.
+    /// Number of elements of each huge collection.
     pub(crate) elements: u64,
-    /// Bytes of the large values.
+    /// Sizes of the large values, in bytes.
     pub(crate) value_bytes: [u64; 3],
-    /// Connections opened at once.
+    /// Number of connections opened at once.
     pub(crate) connections: u64,
     /// Connections opened each second, and for how many seconds.
     pub(crate) connections_per_second: u64,
     pub(crate) storm_seconds: u64,
     /// Bytes that a slow reader requests.
     pub(crate) unread_bytes: u64,
-    /// The memory limit that is exceeded, above the memory in use before.
+    /// The memory limit for the disturbance that exceeds it, in bytes above the memory used before.
     pub(crate) limit_bytes: u64,
 }
 

@@ -15,10 +15,10 @@ use crate::interrupt::Interrupt;
 use crate::target::Target;
 use crate::wire::{Answer, Wire};
 
-/// Parts of the errors for commands that a server does not have, or not for this user.
+/// Parts of the errors for commands that a server lacks, or that the user may not execute.
 const UNKNOWN: [&str; 3] = ["unknown command", "unknown subcommand", "noperm"];
 
-/// Whether an error says that the server lacks a command.
+/// Whether an error says that the server lacks a command or denies it.
 fn is_unknown(error: &str) -> bool {
     let error = error.to_lowercase();
     UNKNOWN.iter().any(|it| error.contains(it))
@@ -28,18 +28,18 @@ fn is_unknown(error: &str) -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) target: Target,
-    /// Such as `Valkey 9.1.0`.
+    /// Name and version, such as `Valkey 9.1.0`.
     pub(crate) name: String,
-    /// Whether all of its data may be destroyed.
+    /// Whether all data of the server may be destroyed.
     pub(crate) may_destroy: bool,
     pub(crate) interrupt: Interrupt,
-    /// memcached's counts when it was last empty.
+    /// memcached's counts when the server was last empty.
     pub(super) emptied: Option<Items>,
-    /// What the tool has written since.
+    /// What the tool has written since the server was last empty.
     pub(crate) written: Arc<Written>,
 }
 
-/// A reason for `--i-may-destroy-data`.
+/// A reason why a server needs `--i-may-destroy-data`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Danger(pub(crate) String);
 
@@ -47,7 +47,7 @@ impl Server {
     /// Asks the server for its name and version.
     ///
     /// # Errors
-    /// It cannot be reached, or its answer violates the protocol.
+    /// The server cannot be reached, or its answer violates the protocol.
     pub(crate) fn identify(
         target: Target,
         may_destroy: bool,
@@ -82,7 +82,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The same server, for work that must be done even after Ctrl-C.
+    /// Returns a copy whose connections ignore Ctrl-C, for restoring and cleaning.
     pub(crate) fn not_interrupted(&self) -> Self {
         Server { interrupt: Interrupt::default(), ..self.clone() }
     }
@@ -91,7 +91,7 @@ impl Server {
         Wire::open(&self.target, &self.interrupt)
     }
 
-    /// INFO by name; empty if the server has no INFO.
+    /// Returns the fields of INFO by name; empty if the server has no INFO.
     ///
     /// # Errors
     /// The server cannot be queried, or refuses.
@@ -112,7 +112,7 @@ impl Server {
         Ok(fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
     }
 
-    /// memcached's `stats`.
+    /// Queries memcached's `stats`.
     ///
     /// # Errors
     /// The server cannot be queried.
@@ -126,7 +126,7 @@ impl Server {
         Ok(fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
-    /// Why this server must not be used without `--i-may-destroy-data`.
+    /// Returns the reasons why this server must not be used without `--i-may-destroy-data`.
     ///
     /// # Errors
     /// The server cannot be queried.
@@ -160,7 +160,7 @@ impl Server {
         Ok(dangers)
     }
 
-    /// The number of keys in all databases.
+    /// Returns the number of keys in all databases.
     ///
     /// # Errors
     /// The server cannot be queried.
@@ -186,14 +186,14 @@ impl Server {
         let words: Vec<&[u8]> = probe.split(' ').map(str::as_bytes).collect();
         match self.connect()?.command(&words)? {
             Answer::Error(text) if is_unknown(&text) => {
-                // The server repeats the request after a comma.
+                // The text after the first comma only repeats the request.
                 Err(text.split(',').next().unwrap_or_default().to_owned())
             }
             _ => Ok(()),
         }
     }
 
-    /// The server's memory limit in bytes; `None` if it has none.
+    /// Returns the server's memory limit in bytes; `None` if there is no limit.
     ///
     /// # Errors
     /// The server cannot be queried.
@@ -208,7 +208,7 @@ impl Server {
     }
 }
 
-/// Bytes of memory available on this machine without swapping.
+/// Returns the memory available on this machine without swapping, in bytes.
 pub(crate) fn available_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

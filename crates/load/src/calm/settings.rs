@@ -1,5 +1,5 @@
-//! Settings that a step changes, with their previous values, which are restored when it ends, even
-//! if it fails.
+//! Changes settings for a step, and restores the previous values when the step ends, even if it
+//! fails.
 
 use std::io::Write as _;
 
@@ -25,7 +25,7 @@ impl<'a> Settings<'a> {
         Settings { server, before: Vec::new(), changed: Vec::new() }
     }
 
-    /// Changes a setting by CONFIG SET, and keeps its previous value.
+    /// Changes a setting with CONFIG SET, and keeps its previous value.
     ///
     /// # Errors
     /// The server refuses.
@@ -66,7 +66,7 @@ impl<'a> Settings<'a> {
     /// Restores all settings, the last change first.
     ///
     /// # Errors
-    /// Names the setting that could not be restored, and its previous value.
+    /// A setting could not be restored; the error names the setting and its previous value.
     pub(crate) fn restore(&mut self) -> Result<(), String> {
         let mut failures = Vec::new();
         while let Some((name, value)) = self.before.pop() {
@@ -97,7 +97,7 @@ impl<'a> Settings<'a> {
 impl Drop for Settings<'_> {
     fn drop(&mut self) {
         if let Err(why) = self.restore() {
-            // A failure to write it does not change the outcome.
+            // A failure to write the message does not change the outcome.
             let _ = writeln!(std::io::stderr(), "nagi calm: {why}");
         }
     }

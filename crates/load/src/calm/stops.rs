@@ -1,27 +1,28 @@
-//! Periods in which this process or the whole machine stalled, so that they do not count as latency
-//! of a server.
+//! Detects periods in which this process or the whole machine stalled, so that they do not count as
+//! latency of a server.
 //!
 //! The tool's threads detect a stop when they wake long after the requested time. The probe of the
 //! idle server detects one when an answer arrives long after its request, as that server only
 //! echoes.
 
-/// Minimum length of a stop, in nanoseconds. Two threads that share a processor wait some
-/// milliseconds for each other, which is not a stop.
+/// Minimum length of a stop, in nanoseconds. Threads that share a processor wait some milliseconds
+/// for each other, which is not a stop.
 pub(crate) const STOP_NS: u64 = 10_000_000;
 
-/// Periods, from and to, in nanoseconds of the monotonic clock; sorted and disjoint.
+/// Periods as pairs of start and end, in nanoseconds of the monotonic clock; sorted and disjoint
+/// after `Stops::joined`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stops(Vec<(u64, u64)>);
 
 impl Stops {
-    /// Adds the time from `from_ns` to `to_ns` if it is long enough.
+    /// Adds the period from `from_ns` to `to_ns` if it is at least `STOP_NS` long.
     pub(crate) fn add(&mut self, from_ns: u64, to_ns: u64) {
         if to_ns.saturating_sub(from_ns) >= STOP_NS {
             self.0.push((from_ns, to_ns));
         }
     }
 
-    /// The union of both.
+    /// Returns the union of both sets of periods, sorted and disjoint.
     pub(crate) fn joined(mut self, other: &Stops) -> Stops {
         self.0.extend_from_slice(&other.0);
         self.0.sort_unstable();
@@ -35,7 +36,8 @@ impl Stops {
         Stops(joined)
     }
 
-    /// How much of the time from `from_ns` to `to_ns` is in stops, which must have been joined.
+    /// Returns how much of the time from `from_ns` to `to_ns` lies within stops. `self` must be the
+    /// result of `Stops::joined`.
     pub(crate) fn within_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         let first = self.0.partition_point(|(_, end_ns)| *end_ns <= from_ns);
         let later = self.0.iter().skip(first).take_while(|(start_ns, _)| *start_ns < to_ns);

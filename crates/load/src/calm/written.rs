@@ -1,35 +1,35 @@
-//! What the tool has written to a server, and what memcached counts: together they show whether
-//! another client has stored anything.
+//! Counts the tool's own writes. A comparison with memcached's counts shows whether another client
+//! has stored items.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// What the tool wrote since the server was last emptied, counted by all of its threads.
+/// The tool's writes since the server was last emptied, counted by all of its threads.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Requests that store an item; sent, whether answered or not.
+    /// Requests that store an item, counted when sent, whether answered or not.
     sets: AtomicU64,
-    /// Those that the server refused.
+    /// Requests among `sets` that the server refused.
     refused: AtomicU64,
-    /// The number of different keys of each kind.
+    /// The number of small keys written.
     small_keys: AtomicU64,
     probe_keys: AtomicU64,
     has_value: AtomicBool,
 }
 
 impl Written {
-    /// Counts requests that are about to be sent, for small keys below `end`.
+    /// Counts `requests` writes of small keys, numbered below `end`, before they are sent.
     pub(crate) fn small_keys(&self, requests: u64, end: u64) {
         self.sets.fetch_add(requests, Relaxed);
         self.small_keys.fetch_max(end, Relaxed);
     }
 
-    /// Counts a request for a key of the probe below `end`.
+    /// Counts a write of a probe key, numbered below `end`.
     pub(crate) fn probe_key(&self, end: u64) {
         self.sets.fetch_add(1, Relaxed);
         self.probe_keys.fetch_max(end, Relaxed);
     }
 
-    /// Counts a request for the large value.
+    /// Counts a write of the large value.
     pub(crate) fn value(&self) {
         self.sets.fetch_add(1, Relaxed);
         self.has_value.store(true, Relaxed);
@@ -39,12 +39,12 @@ impl Written {
         self.refused.fetch_add(1, Relaxed);
     }
 
-    /// The most items that the server can have stored for the tool.
+    /// The maximum number of items that the server can have stored for the tool.
     pub(crate) fn stored(&self) -> u64 {
         self.sets.load(Relaxed).saturating_sub(self.refused.load(Relaxed))
     }
 
-    /// The most items of the tool that the server can hold.
+    /// The maximum number of the tool's items that the server can hold.
     pub(crate) fn keys(&self) -> u64 {
         let value = u64::from(self.has_value.load(Relaxed));
         self.small_keys.load(Relaxed) + self.probe_keys.load(Relaxed) + value
@@ -58,13 +58,13 @@ impl Written {
     }
 }
 
-/// memcached's counts at a time when it held nothing but flushed items, which it counts until it
-/// finds them.
+/// memcached's counts when it held only flushed items. memcached counts a flushed item until a
+/// request or the crawler finds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Items {
-    /// Items stored since it started.
+    /// Items stored since the server started (`total_items`).
     pub(crate) total: u64,
-    /// Items that it holds.
+    /// Items held, including flushed items that were not found yet (`curr_items`).
     pub(crate) held: u64,
 }
 

@@ -1,4 +1,5 @@
-//! `nagi storm`, like memstorm: sets all records, gets them back, and reports the time.
+//! `nagi storm`, a counterpart of memstorm: it sets all records, gets them back, and reports the
+//! time.
 
 mod options;
 mod report;
@@ -26,7 +27,7 @@ use crate::tally::{Errors, LONGEST_NS, Latencies};
 /// Maximum requests in flight on a connection with -b.
 const IN_FLIGHT: usize = 100;
 
-/// Maximum bytes of values in flight of a thread, unless one alone has more.
+/// Maximum bytes of values that a thread has in flight, unless a single value is larger.
 const GROUP_BYTES: usize = 256 << 20;
 
 /// The interval of progress output.
@@ -62,7 +63,7 @@ pub fn run(options: &StormOptions) -> Result<(), String> {
     }
 }
 
-/// The state that all sizes of a run share.
+/// The state shared by the runs with different value sizes.
 struct Run<'a> {
     options: &'a StormOptions,
     servers: Vec<Identity>,
@@ -70,8 +71,8 @@ struct Run<'a> {
     interrupt: Interrupt,
 }
 
-/// Writes the requested outputs. Text comes first, so that it appears even if the file cannot be
-/// written.
+/// Writes the requested outputs. Text is written first, so that it appears even if the file cannot
+/// be written.
 fn write(options: &StormOptions, reports: &[Report]) -> Result<(), String> {
     let print =
         |text: &str| io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string());
@@ -120,7 +121,7 @@ fn measure(run: &Run<'_>, value_bytes: usize) -> Result<Report, String> {
     })
 }
 
-/// Sends the requests of some keys at once. Returns the result of each.
+/// Sends the requests for a group of keys together. Returns one result for each key.
 type Group = fn(&mut Cache, &[&[u8]], &[u8]) -> Vec<Result<(), String>>;
 
 fn set_group(cache: &mut Cache, keys: &[&[u8]], value: &[u8]) -> Vec<Result<(), String>> {
@@ -177,7 +178,7 @@ fn phase(
             };
             let range = of(thread)..of(thread + 1);
             scope.spawn(move || {
-                // The receiver waits for every thread.
+                // The receiver outlives all threads, so sending cannot fail.
                 sender.send(work(run, client, range, value, group, done)).ok();
             });
         }
@@ -203,7 +204,7 @@ fn phase(
     total(counts?, seconds, done.into_inner())
 }
 
-/// The sum of the threads' counts for `records` records.
+/// Sums the counts of the threads for `records` records.
 fn total(counts: Vec<Count>, seconds: f64, records: u64) -> Result<Phase, String> {
     let mut phase = Phase {
         total_seconds: seconds,
@@ -234,7 +235,7 @@ fn histogram() -> Result<Latencies, String> {
     Latencies::new_with_bounds(1, LONGEST_NS, 3).map_err(|error| error.to_string())
 }
 
-/// Requests the records of `range`, group by group.
+/// Sends the requests for the records of `range`, group by group.
 fn work(
     run: &Run<'_>,
     client: &mut Cache,

@@ -11,13 +11,13 @@ use serde::Serialize;
 
 use crate::login::LoginOptions;
 
-/// memcached's longest key, in bytes.
+/// The longest key that memcached accepts, in bytes.
 const KEY_BYTES: usize = 250;
 
-/// The longest value: the limit of Redis.
+/// The longest value that Redis accepts, in bytes.
 const VALUE_BYTES: usize = 512 << 20;
 
-/// The prefix of keys, if there is room.
+/// The prefix of keys, unless the keys are too short for it.
 const PREFIX: &str = "storm:";
 
 /// Sets every record and gets it back, as memstorm does, on one or several servers.
@@ -83,7 +83,7 @@ pub struct StormOptions {
 }
 
 impl StormOptions {
-    /// Checks the options. The error is one line.
+    /// Checks that the options do not contradict each other. The error is one line.
     pub(super) fn check(&self) -> Result<(), String> {
         let digits = self.records.saturating_sub(1).checked_ilog10().map_or(1, |log| log + 1);
         let StormOptions { records, key_bytes, threads, connections, .. } = *self;
@@ -112,7 +112,7 @@ impl StormOptions {
         Ok(())
     }
 
-    /// The settings of all threads' clients.
+    /// Returns the settings for the clients of all threads.
     ///
     /// # Errors
     /// The password cannot be read.
@@ -132,7 +132,7 @@ impl StormOptions {
         (self.connections - thread).div_ceil(self.threads)
     }
 
-    /// The key of a record.
+    /// Returns the key of a record.
     pub(super) fn key(&self, record: u64) -> String {
         let digits =
             self.records.saturating_sub(1).checked_ilog10().map_or(1, |log| log as usize + 1);

@@ -1,4 +1,4 @@
-//! The results of `nagi storm`: memstorm's lines, with percentiles below them.
+//! The results of `nagi storm`, printed as memstorm prints them, followed by percentiles.
 
 use std::fmt;
 
@@ -30,32 +30,33 @@ pub struct Report {
     pub loop_kind: &'static str,
     /// The identities of the servers.
     pub servers: Vec<Identity>,
-    /// The machine that this was measured on.
+    /// The machine that ran the measurement.
     pub machine: Machine,
     /// The version of nagi.
     pub version: &'static str,
     /// Whether the user has interrupted the run.
     pub interrupted: bool,
-    /// All options.
+    /// The options of the run.
     pub options: StormOptions,
-    /// Storing.
+    /// Results of setting the records.
     pub set: Phase,
-    /// Reading back.
+    /// Results of getting the records back.
     pub get: Phase,
 }
 
-/// All requests of one kind.
+/// The results of all requests of one kind.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Phase {
     /// Successful requests.
     pub successful: u64,
-    /// Failed requests: refused, lost, not found, another value.
+    /// Failed requests: refused, lost, not found, or answered with another value.
     pub failed: u64,
-    /// From the first request to the last answer.
+    /// The time from the first request to the last answer, in seconds.
     pub total_seconds: f64,
-    /// The same, divided by the number of records.
+    /// `total_seconds` divided by the number of records.
     pub average_seconds: f64,
-    /// Latencies in microseconds; each of several requests sent together has the time of all.
+    /// Latencies in microseconds. Requests that are sent together all count with the latency of the
+    /// whole group.
     pub latency_us: Latency,
     /// The number of failed requests by error text.
     pub errors: std::collections::BTreeMap<String, u64>,

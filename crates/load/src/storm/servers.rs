@@ -10,11 +10,11 @@ use nagi_client::ring::Ring;
 use crate::bench::Identity;
 use crate::figures::{self, Fields};
 
-/// How long a server may take to identify itself: one that speaks another protocol may wait for the
-/// rest of a request.
+/// How long a server may take to identify itself: a server that speaks another protocol may wait
+/// for the rest of the request.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Settings that a report includes, if they are among a server's statistics.
+/// Settings that a report includes if the server's statistics contain them.
 const SETTINGS: [&str; 8] = [
     "maxmemory",
     "maxmemory_policy",
@@ -29,7 +29,8 @@ const SETTINGS: [&str; 8] = [
 /// Identifies the servers of `ring`.
 ///
 /// # Errors
-/// One cannot be reached, asks for a password, or speaks another protocol; one line.
+/// A server cannot be reached, asks for a password, or speaks another protocol; the error is one
+/// line.
 pub(super) fn identify(ring: &Ring, settings: &Settings) -> Result<Vec<Identity>, String> {
     let timeout = settings.timeout.min(PATIENCE);
     let settings = Settings { timeout, connections: 1, ..settings.clone() };
@@ -56,8 +57,8 @@ fn identity(address: String, found: Found) -> Result<Identity, String> {
     Ok(Identity { address, name: figures::server_name(&fields), settings })
 }
 
-/// Whether the error shows that a server speaks another protocol: a RESP server answers an unknown
-/// command with an error that starts with `-`, which a RESP client would have removed.
+/// Whether an error shows that the server speaks another protocol. A RESP server answers an unknown
+/// command with a line that starts with `-`; a RESP client would have removed the `-`.
 fn is_foreign(reason: &Reason) -> bool {
     match reason {
         Reason::TimedOut | Reason::Protocol(_) => true,
@@ -66,8 +67,8 @@ fn is_foreign(reason: &Reason) -> bool {
     }
 }
 
-/// Whether a server may work nevertheless: a proxy closes the connection after an unknown command,
-/// and the user may lack the permission.
+/// Whether a server may be usable although it did not answer: a proxy closes the connection after
+/// an unknown command, and the user may lack the permission for the command.
 fn is_silent(reason: &Reason) -> bool {
     match reason {
         Reason::Broken(_) => true,

@@ -114,7 +114,7 @@ fn warming_up_is_not_measured() {
     assert_eq!(paced.requests, 400);
 }
 
-/// A server of a ring, all of whose values take `time` to arrive.
+/// Starts a server of a ring that needs `time` to send any value.
 fn server_of_values(time: Duration) -> SocketAddr {
     scripted::serve(move |words| {
         let count = words.len() - 1;
@@ -140,12 +140,12 @@ fn a_multi_get_of_a_ring_lasts_until_its_last_part_is_answered() {
     let options = options(&format!("redis://{fast} redis://{slow} {arguments}"));
     let report = bench::measure(&options, &Interrupt::default()).unwrap();
     assert_eq!((report.requests, report.errors, report.hits), (20, 0, 800), "{report}");
-    // The chance that the slow server has none of 40 keys is nil.
+    // The chance that none of 40 keys is on the slow server is negligible.
     assert!(report.latency_us.p50 >= 50_000.0, "{report}");
 }
 
-/// A server that answers at once, except that after `after` requests it answers no client for
-/// [`STALL`].
+/// Starts a server that answers at once, except that after `after` requests it answers no client
+/// for [`STALL`].
 fn stalling_server(after: u32) -> SocketAddr {
     let seen = Mutex::new(0);
     scripted::serve(move |_| {
@@ -164,10 +164,11 @@ const STALL: Duration = Duration::from_millis(600);
 fn a_paced_run_shows_a_stall_in_all_requests_that_it_delayed() {
     let report = measure(stalling_server(500), "--rate 2000 --seconds 1.5 --connections 8");
     assert_eq!(report.requests, 3000, "a stall makes requests late, never fewer");
-    // All but the first 500 requests, due by 0.25 s, are answered when the stall ends, at 0.85 s at
-    // the earliest, so that those due in its first 0.6 s - t take t or longer. A share of 1 - q of
-    // the 1.5 s is above the percentile q, which is thus at least 0.6 s - (1 - q) * 1.5 s. A busy
-    // machine makes it longer, never shorter; 10 ms are for the requests at the edge.
+    // All requests but the first 500, due by 0.25 s, are answered when the stall ends, at 0.85 s at
+    // the earliest. A request due at time t after the start of the stall takes at least 0.6 s - t.
+    // A share of 1 - q of the 1.5 s lies above percentile q, which is therefore at least 0.6 s - (1
+    // - q) * 1.5 s. A busy machine makes it longer, never shorter. A margin of 10 ms covers the
+    // requests at the edge.
     let latency = &report.latency_us;
     for (us, quantile) in
         [(latency.p90, 0.9), (latency.p99, 0.99), (latency.p99_9, 0.999), (latency.max, 1.0)]
@@ -177,8 +178,8 @@ fn a_paced_run_shows_a_stall_in_all_requests_that_it_delayed() {
     }
 }
 
-/// Coordinated omission: a closed loop stops asking while the server stalls, so the stall delays
-/// one request of each connection. The statement in --help holds.
+/// Coordinated omission: a closed loop sends nothing while the server stalls, so the stall delays
+/// only one request of each connection. This verifies the statement in --help.
 #[test]
 fn a_closed_loop_hides_a_stall_from_its_percentiles() {
     let report = measure(stalling_server(500), "--requests 20000 --connections 8");
@@ -187,8 +188,8 @@ fn a_closed_loop_hides_a_stall_from_its_percentiles() {
     assert!(report.latency_us.p99 < stall_us / 6.0, "{report}");
 }
 
-/// A server that answers no client for [`STALL`] after a request to save, like a fork, and reports
-/// the save as running until the third query.
+/// Starts a server that answers no client for [`STALL`] after a request to save, as during a fork,
+/// and reports the save as running until the third query.
 fn forking_server() -> SocketAddr {
     let (fork, asked) = (Mutex::new(()), Mutex::new(0));
     scripted::serve(move |arguments| {

@@ -44,9 +44,10 @@ fn a_search_finds_no_more_than_the_server_can_do() {
     let report = measure(slow_server(), arguments);
     let objective = report.objective.as_ref().unwrap();
     assert!(objective.trials.len() >= 2, "{report}");
-    // At most 500/s are answered. At r/s for T s the queue at the time t is (r - 500) t long, so
-    // that the request after nine tenths of the others waits 0.9 T (r / 500 - 1). The limit of 0.1
-    // s holds up to r = 500 (1 + 0.1 / 0.9) at most, however busy the machine is.
+    // The server answers at most 500 requests per second. At r/s for T s, the queue at time t takes
+    // (r / 500 - 1) t to be served, so a request after nine tenths of the others waits 0.9 T (r /
+    // 500 - 1). The limit of 0.1 s thus holds only up to r = 500 (1 + 0.1 / 0.9), however busy the
+    // machine is.
     for trial in &objective.trials {
         let most = 500.0 * (1.0 + 0.1 / 0.9) * 1.05;
         let may_hold = trial.rate <= most || trial.seconds < 0.9;
@@ -84,7 +85,7 @@ fn a_search_that_finds_too_little_is_reported() {
 
 #[test]
 fn a_trial_ends_once_it_is_lost() {
-    // A trial has 20,000 requests, of which about 200 may be slow and 10,000 can be answered.
+    // A trial has 20,000 requests. About 200 may be slow, and 10,000 can be answered in time.
     let arguments = "--slo p99<10ms --seconds 20 --slo-at-least 1000 --connections 50";
     let report = measure(slow_server(), arguments);
     let objective = report.objective.as_ref().unwrap();

@@ -33,7 +33,7 @@ fn bulk(value: &[u8]) -> Vec<u8> {
     [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
 }
 
-/// A store that writes correctly, and answers reads by `read`.
+/// Serves a store that writes correctly, and answers reads with `read`.
 fn store(read: Read) -> SocketAddr {
     let state = Mutex::new((Store::new(), 0));
     scripted::serve(move |arguments| {
@@ -64,7 +64,7 @@ const LOADS: [&str; 4] = [
 #[test]
 fn a_correct_store_has_no_violations() {
     let address = store(|_, values, _, _| bulk(values.last().unwrap()));
-    // The same store throughout: it has values of earlier runs with other lengths.
+    // All loads use the same store, which therefore has values of other lengths from earlier runs.
     for arguments in LOADS {
         let report = measure(address, arguments);
         let verified = report.verified.as_ref().unwrap();
@@ -81,7 +81,7 @@ fn found(read: Read) -> (Verified, u64) {
     let verified = report.verified.clone().unwrap();
     assert_eq!(report.errors, verified.wrong(), "{report}");
     assert!(!verified.examples.is_empty(), "{report}");
-    // Even if errors are ignored.
+    // Wrong replies fail the run even with `ignore_errors`.
     let result =
         bench::run(&options(address, &format!("{arguments} --ignore-errors --json /dev/null")));
     assert!(matches!(result, Err(Error::Wrong(wrong)) if wrong > 0), "{result:?}");
@@ -116,7 +116,8 @@ fn values_of_other_keys_are_found() {
 
 #[test]
 fn values_that_were_overwritten_long_ago_are_found() {
-    // Ten writes back: with four connections, some of those have been confirmed.
+    // The store returns the value of ten writes before. With four connections, some of the later
+    // writes have been confirmed.
     let (verified, _) = found(|_, values, number, _| {
         let back = if number % 3 == 0 { 10 } else { 1 };
         bulk(&values[values.len().saturating_sub(back)])

@@ -56,23 +56,23 @@ impl Group {
 /// One of the biggest keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Biggest {
-    /// Its database.
+    /// The database of the key.
     pub database: u64,
     /// The key.
     #[serde(serialize_with = "escaped")]
     pub key: Vec<u8>,
-    /// Its type, as TYPE names it.
+    /// The type of the value, as TYPE names it.
     #[serde(rename = "type")]
     pub type_name: &'static str,
-    /// Its encoding.
+    /// The encoding of the value.
     pub encoding: &'static str,
-    /// The number of its elements.
+    /// The number of the value's elements.
     pub elements: u64,
     /// The bytes of key and value, uncompressed.
     pub bytes: u64,
-    /// The bytes that it takes in the file.
+    /// The bytes that the key takes in the file.
     pub file_bytes: u64,
-    /// When it expires, in milliseconds since 1970.
+    /// When the key expires, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
 }
 

@@ -22,11 +22,11 @@ use std::ops::ControlFlow;
 pub struct Entry<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// Its value.
+    /// The value of the key.
     pub value: Value<'a>,
     /// When it expires, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
-    /// Its access time or frequency, if the policy uses it. Idle times are saved in seconds.
+    /// The access time or frequency, if the policy uses it. Idle times are saved in seconds.
     pub usage: Option<Usage>,
     /// memcached's metadata.
     pub memcached: Memcached,
@@ -37,11 +37,11 @@ pub struct Entry<'a> {
 pub struct CollectionEntry<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// The head of its value.
+    /// The head of the value.
     pub head: CollectionHead,
     /// When it expires, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
-    /// Its access time or frequency, as in [`Entry`].
+    /// The access time or frequency, as in [`Entry`].
     pub usage: Option<Usage>,
     /// memcached's metadata.
     pub memcached: Memcached,

@@ -13,7 +13,7 @@ pub enum Fault {
         /// The error.
         error: io::Error,
     },
-    /// It does not conform to the format.
+    /// The file does not conform to the format.
     Damaged {
         /// The offset in the file.
         offset: u64,
@@ -22,7 +22,7 @@ pub enum Fault {
         /// What was found.
         found: Found,
     },
-    /// It was written by a newer server, or by another kind of server.
+    /// The file was written by a newer server, or by another kind of server.
     Version {
         /// The beginning of the file.
         magic: String,
@@ -36,11 +36,11 @@ pub enum Fault {
         /// The computed checksum.
         computed: u64,
     },
-    /// It contains data that is not supported.
+    /// The file contains data that is not supported.
     Unsupported {
         /// The offset of the data.
         offset: u64,
-        /// Its kind, with an article: `a list`.
+        /// The kind of the data, with an article: `a list`.
         what: String,
         /// The key, if it is a value.
         key: Option<Vec<u8>>,

@@ -47,7 +47,7 @@ pub(super) enum Layout {
     Packed(Packing, u64),
     /// A count, and that many strings with elements.
     Ziplists,
-    /// The same, but each string may also be one large element.
+    /// Like `Ziplists`, but each string may also be one large element.
     Quicklist,
     /// In its first, second or third format.
     Stream(u8),
@@ -60,7 +60,7 @@ pub(super) enum Layout {
     ExpiringListpack {
         first: bool,
     },
-    /// The same with each expiry after its field.
+    /// Like `ExpiringFields`, but each expiry follows its field.
     FieldsThenExpiry,
 }
 
@@ -189,8 +189,8 @@ impl ValueType {
         })
     }
 
-    /// Whether it is a collection whose parts are what clients call its elements; a stream has
-    /// other parts.
+    /// Whether the value is a collection whose parts are the elements that clients see; the parts
+    /// of a stream are not.
     #[must_use]
     pub fn has_elements(self) -> bool {
         self.collection().is_some_and(|it| it != CollectionType::Stream)

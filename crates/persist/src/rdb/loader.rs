@@ -69,17 +69,17 @@ pub enum LoadedValue<'a, V> {
 /// A key that has been read, with all its data.
 #[derive(Debug)]
 pub struct Loaded<'a, V> {
-    /// Its offset in the file.
+    /// The offset of the key in the file.
     pub offset: u64,
     /// The database.
     pub database: u64,
     /// The key.
     pub key: &'a [u8],
-    /// Its value.
+    /// The value of the key.
     pub value: LoadedValue<'a, V>,
     /// When it expires, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
-    /// Its access time or frequency.
+    /// The access time or frequency.
     pub usage: Option<Usage>,
     /// memcached's metadata.
     pub memcached: Memcached,
@@ -155,7 +155,7 @@ impl<V> Batch<V> {
     /// Redis.
     ///
     /// # Errors
-    /// Its value is damaged, or a collection that is not supported.
+    /// The value is damaged, or is a collection that is not supported.
     pub fn next_key<B: Builders<Value = V>>(
         &mut self,
         builders: &B,
@@ -281,7 +281,7 @@ pub struct Loading {
     pub greatest_cas: u64,
     /// The file's auxiliary fields.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The code of its function libraries.
+    /// The code of the file's function libraries.
     pub libraries: Vec<Vec<u8>>,
 }
 
@@ -300,8 +300,8 @@ impl<V, F: FnMut(Batch<V>) -> Result<(), Fault>> Sink<V> for F {
     }
 }
 
-/// Reads a file to its end and passes its contents to `sink`. The builders create long collections
-/// before that.
+/// Reads a file to its end and passes its contents to `sink`. Long collections are created by the
+/// builders before they are passed on.
 ///
 /// # Errors
 /// The file is damaged, contains unsupported data, or the sink returns a fault.
@@ -398,8 +398,8 @@ impl Loading {
     }
 }
 
-/// The same, with `threads` threads that take batches while this one reads. The first fault ends
-/// it.
+/// Like [`load`], with `threads` threads that take batches while this one reads. The first fault
+/// ends loading.
 ///
 /// # Errors
 /// As [`load`].

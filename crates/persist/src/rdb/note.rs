@@ -77,7 +77,7 @@ impl NotesOut {
 pub(super) struct NotesIn {
     bytes: Vec<u8>,
     at: usize,
-    /// The number of keys before the one that has the next metadata.
+    /// The number of keys to skip before the next key with metadata.
     pass: u64,
 }
 

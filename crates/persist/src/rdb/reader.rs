@@ -13,7 +13,7 @@ use nagi_store::types::restore::Usage;
 use nagi_store::{CHUNK_BYTES, Rope};
 use std::io::Read;
 
-/// What a file begins with.
+/// The beginning of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The version of the format.
@@ -51,7 +51,7 @@ pub enum Item {
 /// The data before a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its offset in the file.
+    /// The offset of the key in the file.
     pub offset: u64,
     /// The type of the value.
     pub value_type: ValueType,
@@ -59,7 +59,7 @@ pub struct Record {
     pub database: u64,
     /// When it expires, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
-    /// Its access time or frequency.
+    /// The access time or frequency.
     pub usage: Option<Usage>,
     /// memcached's metadata.
     pub memcached: Memcached,
@@ -150,7 +150,7 @@ impl<R: Read> Reader<R> {
     /// Returns the next item.
     ///
     /// # Errors
-    /// It does not conform to the format, or the end is missing.
+    /// The item does not conform to the format, or the end is missing.
     pub fn next_item(&mut self) -> Result<Item, Fault> {
         if self.pending.is_some() {
             self.skip_value()?;
@@ -284,7 +284,7 @@ impl<R: Read> Reader<R> {
     /// compressed as in the file; [`unpack`] decompresses it later, possibly on another thread.
     ///
     /// # Errors
-    /// It is not a string, or damaged.
+    /// The value is not a string, or is damaged.
     pub fn text(&mut self, out: &mut Vec<u8>) -> Result<Text, Fault> {
         let offset = self.offset();
         match self.pending.take() {
@@ -311,7 +311,7 @@ impl<R: Read> Reader<R> {
     /// number.
     ///
     /// # Errors
-    /// It is not a collection, damaged, or an element was rejected.
+    /// The value is not a collection or is damaged, or an element was rejected.
     pub fn elements(
         &mut self,
         take: &mut dyn FnMut(Element<'_>) -> Result<(), Rejected>,
@@ -358,7 +358,7 @@ impl<R: Read> Reader<R> {
     /// Skips the value of the last key, after checking that it can be read.
     ///
     /// # Errors
-    /// It is damaged.
+    /// The value is damaged.
     pub fn skip_value(&mut self) -> Result<Measure, Fault> {
         match self.pending.take() {
             Some(value_type) => self.input.skip(value_type, &self.key),

@@ -9,9 +9,9 @@ use std::fmt;
 /// The version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// One of Redis'.
+    /// A version of Redis.
     Redis(u16),
-    /// One of Valkey's own.
+    /// A version that only Valkey has.
     Valkey(u16),
 }
 
@@ -48,7 +48,7 @@ impl Version {
         }
     }
 
-    /// Whether its files can contain values of a type.
+    /// Whether files of this version can contain values of a type.
     #[must_use]
     pub fn holds(self, value_type: ValueType) -> bool {
         match self {
@@ -67,7 +67,7 @@ impl Version {
         }
     }
 
-    /// Whether its files can contain a value of the store.
+    /// Whether files of this version can contain a value of the store.
     pub(crate) fn holds_value(self, value: &Value<'_>) -> bool {
         match value {
             Value::Hash(hash) if hash.expiring() > 0 => CollectionHead::of(value, self)

@@ -44,7 +44,7 @@ pub struct Writer<W> {
     sink: W,
     /// Bytes that have not been passed to the sink yet.
     buffer: Vec<u8>,
-    /// The number of bytes that have been.
+    /// The number of bytes passed to the sink.
     written: u64,
     checksum: Option<Checksum>,
     options: WriterOptions,
@@ -64,7 +64,7 @@ impl<W: Write> Writer<W> {
     /// Begins with the file's metadata.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// An I/O error of the sink.
     pub fn new(sink: W, options: WriterOptions, preamble: &Preamble<'_>) -> io::Result<Self> {
         let mut writer = Writer {
             sink,
@@ -88,7 +88,7 @@ impl<W: Write> Writer<W> {
     /// Writes an auxiliary field: a name and its value. Readers skip unknown names.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// An I/O error of the sink.
     pub fn aux(&mut self, name: &[u8], value: &[u8]) -> io::Result<()> {
         self.buffer.push(opcode::AUX);
         self.short_text(name);
@@ -96,10 +96,10 @@ impl<W: Write> Writer<W> {
         self.flush_full()
     }
 
-    /// The same with a number.
+    /// Writes an auxiliary field whose value is a number.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// An I/O error of the sink.
     pub fn aux_number(&mut self, name: &[u8], value: u64) -> io::Result<()> {
         self.buffer.push(opcode::AUX);
         self.short_text(name);
@@ -113,7 +113,7 @@ impl<W: Write> Writer<W> {
     /// Writes a function library's code.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// An I/O error of the sink.
     pub fn library(&mut self, code: &[u8]) -> io::Result<()> {
         self.buffer.push(opcode::FUNCTION);
         self.short_text(code);
@@ -123,7 +123,7 @@ impl<W: Write> Writer<W> {
     /// Selects the database of the following keys.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// An I/O error of the sink.
     pub fn database(&mut self, number: u64) -> io::Result<()> {
         self.buffer.push(opcode::DATABASE);
         length::write(&mut self.buffer, number);
@@ -134,7 +134,7 @@ impl<W: Write> Writer<W> {
     /// reserve memory.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// An I/O error of the sink.
     pub fn sizes(&mut self, keys: u64, expiring: u64) -> io::Result<()> {
         self.buffer.push(opcode::SIZES);
         length::write(&mut self.buffer, keys);
@@ -145,7 +145,7 @@ impl<W: Write> Writer<W> {
     /// Writes the entries of a block.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// An I/O error of the sink.
     pub fn block(&mut self, block: &Block) -> io::Result<()> {
         if !block.notes.bytes.is_empty() {
             self.aux(note::FIELD, &block.notes.bytes)?;
@@ -170,7 +170,7 @@ impl<W: Write> Writer<W> {
     /// Writes an entry whose value is large, a chunk or an element at a time.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// An I/O error of the sink.
     pub fn long(&mut self, entry: &LongEntry) -> io::Result<()> {
         self.block(&entry.head)?;
         let value = entry.value.read();
@@ -189,7 +189,7 @@ impl<W: Write> Writer<W> {
     /// Writes the data before the elements of a collection, all of which must follow.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// An I/O error of the sink.
     pub fn collection(&mut self, entry: &CollectionEntry<'_>) -> io::Result<()> {
         let mut block = Block::default();
         block.push_collection(entry);
@@ -200,7 +200,7 @@ impl<W: Write> Writer<W> {
     /// time.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// An I/O error of the sink.
     pub fn element(&mut self, form: CollectionForm, element: &Element<'_>) -> io::Result<()> {
         form.encode(element, self)?;
         self.flush_full()
@@ -236,7 +236,7 @@ impl<W: Write> Writer<W> {
     /// Ends the file. All bytes have been passed to the sink, but are not synced to disk.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// An I/O error of the sink.
     pub fn finish(mut self) -> io::Result<W> {
         self.buffer.push(opcode::END);
         self.flush()?;

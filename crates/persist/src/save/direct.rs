@@ -1,9 +1,9 @@
 //! A file that is written with O_DIRECT if the file system supports it.
 //!
-//! A saved file is not read again before a restart, so its pages would only evict others from the
-//! page cache. They also cost more than the disk: each must be allocated and cleared, at times by
-//! the hypervisor, and kernel threads write them back at arbitrary times. A disk that wrote 1.3
-//! GB/s directly wrote 0.25 through the page cache.
+//! A saved file is not read again before a restart, so its pages would only evict other files'
+//! pages from the page cache. They also cost more than the disk: each must be allocated and
+//! cleared, at times by the hypervisor, and kernel threads write them back at arbitrary times. A
+//! disk that wrote 1.3 GB/s directly wrote 0.25 through the page cache.
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, statx};
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ const SYNC_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub(super) struct DirectFile {
     file: File,
-    /// Whether it bypasses the page cache.
+    /// Whether the file bypasses the page cache.
     is_direct: bool,
     /// Large enough to contain an aligned buffer.
     memory: Vec<u8>,
@@ -110,9 +110,10 @@ impl DirectFile {
     }
 }
 
-/// Whether a file system does not report that it cannot bypass the page cache. Some (ext4 that
-/// journals data) accept the flag and use the cache anyway; the kernel reports that since 6.1.
-/// Other file systems fail only at the first write.
+/// Whether a file may be written directly: `false` only if the file system reports that it cannot
+/// bypass the page cache, or requires a greater alignment. Some file systems (ext4 that journals
+/// data) accept the flag and use the cache anyway; the kernel reports that since 6.1. Other file
+/// systems fail only at the first write.
 fn can_be_direct(file: &File) -> bool {
     let told = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     let told = told.ok().filter(|it| it.stx_mask & StatxFlags::DIOALIGN.bits() != 0);

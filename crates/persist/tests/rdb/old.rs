@@ -82,7 +82,7 @@ fn read(file: &[u8]) -> Vec<(Record, String)> {
     }
 }
 
-/// The same without other metadata.
+/// Like [`read`], without the keys' other metadata.
 fn shown(file: &[u8]) -> Vec<String> {
     read(file).into_iter().map(|(_, shown)| shown).collect()
 }

@@ -67,7 +67,7 @@ pub enum ParsedFrame<'a> {
     },
     /// A request with inconsistent lengths, and with an empty body. The connection must be closed.
     Contradiction {
-        /// The parsed part of it.
+        /// The parsed part of the request.
         frame: Frame<'a>,
         /// Whether the lengths are consistent, but the key or the whole request is too long.
         too_long: bool,
@@ -134,13 +134,13 @@ impl Parser {
 /// The header of a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    /// That of the request.
+    /// The opcode of the request.
     pub opcode: u8,
-    /// 0 if it succeeded.
+    /// 0 if the request succeeded.
     pub status: u16,
-    /// That of the request.
+    /// The opaque value of the request.
     pub opaque: u32,
-    /// The version's number; 0 for none.
+    /// The version of the item; 0 for none.
     pub cas: u64,
 }
 

@@ -9,7 +9,7 @@ const LINE_BYTES: usize = 16 * 1024;
 const ENDLESS_BYTES: usize = 2048;
 /// The maximum length of a line of `get` or `gets`, which may have thousands of keys.
 const GET_LINE_BYTES: usize = 8 << 20;
-/// The maximum number of blanks before these two.
+/// The maximum number of blanks before `get` or `gets`.
 const BLANKS: usize = 100;
 /// The minimum length of a line that may contain a verb, including its end.
 const SHORTEST_LINE: usize = 4;
@@ -107,7 +107,8 @@ struct Header {
 enum Verb {
     /// The minimum number of words, including the verb.
     Classic(usize),
-    /// The same, for a verb followed by a data block whose length is the fifth word.
+    /// The minimum number of words of a verb followed by a data block, whose length is the fifth
+    /// word.
     Storage(usize),
     /// A meta command. After this many words, only flags may follow; they determine whether a reply
     /// is requested.
@@ -162,8 +163,8 @@ impl Parser {
         self.parse_with_large(input, limits, &[], spans)
     }
 
-    /// The same for a request whose data block the caller has taken out of the input, if it began
-    /// at one of the offsets `large_offsets`; see [`Parser::awaited`].
+    /// Like [`Parser::parse`], for a request whose data block the caller has taken out of the
+    /// input, if it began at one of the offsets `large_offsets`; see [`Parser::awaited`].
     pub fn parse_with_large(
         &mut self,
         input: &[u8],

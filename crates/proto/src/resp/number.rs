@@ -3,7 +3,7 @@
 /// Returns the value of the header at the start of `rest` and the length of its line, if it has the
 /// usual form: `kind`, one to nine digits without leading zeros, and a complete line break.
 ///
-/// `None` means only that it must be parsed by the general function.
+/// `None` means only that the header must be parsed by the general function.
 #[inline]
 pub(super) fn short(kind: u8, rest: &[u8]) -> Option<(u32, usize)> {
     let (_, digits) = rest.split_first().filter(|&(&first, _)| first == kind)?;

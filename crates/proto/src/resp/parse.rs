@@ -109,8 +109,8 @@ impl Parser {
         self.parse_with_large(input, limits, &[], spans)
     }
 
-    /// The same for a request from whose bytes the caller has taken long arguments, which began at
-    /// the offsets `large_offsets`; see [`Parser::awaited`].
+    /// Like [`Parser::parse`], for a request from whose bytes the caller has taken long arguments,
+    /// which began at the offsets `large_offsets`; see [`Parser::awaited`].
     ///
     /// # Errors
     /// Those of [`Parser::parse`].
@@ -238,7 +238,7 @@ impl Parser {
             self.arguments(input, limits, large_offsets, partial.cursor, &mut partial.spans)?;
         if partial.cursor.left == 0 {
             let at = partial.cursor.at;
-            // There may be millions.
+            // Not copied if possible, since there may be millions of spans.
             match spans.is_empty() {
                 true => *spans = partial.spans,
                 false => spans.append(&mut partial.spans),

@@ -192,7 +192,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Begins `pairs` keys and values about the reply after them; RESP3 only.
+    /// Begins `pairs` attributes, names and values, of the reply after them; RESP3 only.
     pub fn attributes(&mut self, pairs: usize) {
         self.header(b'|', pairs);
     }
@@ -238,12 +238,12 @@ impl<'a> Writer<'a> {
         self.out.push(bytes);
     }
 
-    /// The same for everything that is waiting in `output`.
+    /// Appends everything that is waiting in `output`, encoded in the same version.
     pub fn append(&mut self, output: &Output) {
         self.out.append(output);
     }
 
-    /// The same for a chunk, which is sent without a copy.
+    /// Appends a chunk of encoded replies, which is sent without a copy.
     pub fn encoded_chunk(&mut self, chunk: Chunk) {
         let len = chunk.len();
         self.out.splice(Arc::new([chunk]), 0..len);

@@ -4,16 +4,16 @@ use crate::convert::single;
 use crate::number;
 use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
 
-/// What a function answers: its value, or what is to be raised.
+/// The result of a library function: its value, or the error value to raise.
 pub(super) type Answer = mlua::Result<Result<Value, Value>>;
 
-/// A table of an error's text.
+/// Raises an error table with this text.
 pub(super) fn raised(lua: &Lua, text: &str) -> Answer {
     let text = Value::String(lua.create_string(text)?);
     Ok(Err(single(lua, "err", text)?))
 }
 
-/// Puts a function into a table.
+/// Adds a function to a table. In Lua, it returns nil and its value, or the error value to raise.
 pub(super) fn add(
     lua: &Lua,
     table: &Table,
@@ -27,10 +27,10 @@ pub(super) fn add(
     table.raw_set(name, function)
 }
 
-/// What a function answers that may have several values.
+/// The result of a library function that may return several values.
 pub(super) type Answers = mlua::Result<Result<MultiValue, Value>>;
 
-/// Puts a function with several values into a table.
+/// Adds a function that may return several values to a table.
 pub(super) fn add_many(
     lua: &Lua,
     table: &Table,
@@ -47,7 +47,7 @@ pub(super) fn add_many(
     table.raw_set(name, function)
 }
 
-/// A text that is raised with the place of the caller.
+/// Raises a text, which gets the place of the caller.
 pub(super) fn text(lua: &Lua, text: &str) -> Answer {
     Ok(Err(Value::String(lua.create_string(text)?)))
 }

@@ -1,4 +1,4 @@
-//! `bit`: numbers as 32 bits, as LuaBitOp has them.
+//! `bit`: operations on 32-bit integers, as in LuaBitOp.
 
 use super::answer::{Answer, add, as_number, text};
 use mlua::{Lua, MultiValue, Table, Value};
@@ -17,7 +17,7 @@ macro_rules! bits {
     };
 }
 
-/// The library.
+/// Creates the library.
 pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
     let bit = lua.create_table()?;
     let folds: [(&'static str, Fold); 3] = [

@@ -8,13 +8,13 @@ use mlua::{Lua, MultiValue, Table, Value};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// One of them.
+/// Selects one of the settings.
 type Setting<T> = fn(&Settings) -> &Cell<T>;
 
-/// What scripts have configured.
+/// The settings of a `cjson` instance, which scripts can change.
 pub(super) struct Settings {
-    /// Whether arrays with many holes are written as objects, from which share of holes on, and
-    /// from which place on.
+    /// Whether sparse arrays are written as objects instead of being refused. An array is sparse if
+    /// its last index exceeds both `sparse_safe` and `sparse_ratio` times its number of items.
     sparse_converts: Cell<bool>,
     sparse_ratio: Cell<i64>,
     sparse_safe: Cell<i64>,
@@ -26,7 +26,7 @@ pub(super) struct Settings {
     keeps_buffer: Cell<bool>,
 }
 
-/// How numbers are written that JSON does not have.
+/// How NaN and infinities, which JSON does not have, are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Invalid {
     Refused,
@@ -50,7 +50,7 @@ impl Default for Settings {
     }
 }
 
-/// The library.
+/// Creates the library.
 pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     library.raw_set("_NAME", "cjson")?;
@@ -90,12 +90,12 @@ pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
         }
     })?;
     configure(lua, &library, &settings)?;
-    // With settings of its own.
+    // The new instance has separate settings.
     add(lua, &library, "new", |lua, _| Ok(Ok(Value::Table(open(lua)?))))?;
     Ok(library)
 }
 
-/// The functions that change settings, and return what they are.
+/// Adds the functions that change settings and return their values.
 fn configure(lua: &Lua, library: &Table, settings: &Rc<Settings>) -> mlua::Result<()> {
     let integers: [(&str, Setting<i64>, i64); 3] = [
         ("encode_max_depth", |it| &it.encode_depth, i64::from(i32::MAX)),
@@ -159,7 +159,7 @@ fn configure(lua: &Lua, library: &Table, settings: &Rc<Settings>) -> mlua::Resul
     Ok(())
 }
 
-/// Whether a setting is to be on.
+/// Whether an argument turns a setting on.
 fn is_true(value: &Value) -> bool {
     match value {
         Value::String(word) => word.as_bytes() == *b"on",
@@ -191,7 +191,7 @@ fn integer(
     Ok(Ok(Value::Number(setting.get() as f64)))
 }
 
-/// Deepest nesting that is written or read, whatever the settings say: each level takes some of the
+/// Maximum nesting that is written or read, whatever the settings say: each level takes some of the
 /// stack.
 const DEEPEST: i64 = 2000;
 
@@ -296,7 +296,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A key, and what stands after it.
+    /// Writes a key and the colon after it.
     fn key(&mut self, key: &Value) -> Result<(), String> {
         match key {
             Value::String(text) => self.string(&text.as_bytes())?,
@@ -316,7 +316,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The length of the array that a table is; 0 if it is none, or is empty.
+    /// The length of a table that is an array; 0 if it is not an array, or is empty.
     fn array_len(&self, table: &Table) -> Result<i64, String> {
         let (mut items, mut most, mut has_others) = (0_i64, 0, false);
         let looked = table.for_each(|key: Value, _: Value| {

@@ -7,11 +7,11 @@ pub(super) struct Reader<'a> {
     at: usize,
     depth: i64,
     most_depth: i64,
-    /// Whether numbers are read that JSON does not have.
+    /// Whether numbers that JSON does not allow are accepted, such as NaN or 0x10.
     reads_invalid: bool,
 }
 
-/// What stands next.
+/// The next element of the text.
 enum Token {
     ObjectBegin,
     ObjectEnd,
@@ -28,7 +28,7 @@ enum Token {
 }
 
 impl Token {
-    /// Its name in errors.
+    /// The token's name in errors.
     fn name(&self) -> &'static str {
         match self {
             Token::ObjectBegin => "T_OBJ_BEGIN",
@@ -47,7 +47,7 @@ impl Token {
     }
 }
 
-/// A token, and where it begins.
+/// A token, and the offset at which it begins.
 type Placed = (Token, usize);
 
 impl<'a> Reader<'a> {
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         Reader { json, at: 0, depth: 0, most_depth, reads_invalid }
     }
 
-    /// The value that all of it is.
+    /// Reads the whole text as one value.
     pub(super) fn document(&mut self, lua: &Lua) -> Result<Value, String> {
         if let [first, second, ..] = self.json
             && (*first == 0 || *second == 0)
@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number of JSON or, unless that is off, one of C.
+    /// Reads a number of JSON or, if `reads_invalid`, one in the syntax of C's `strtod`.
     fn number(&mut self) -> Token {
         let rest = self.json.get(self.at..).unwrap_or_default();
         let sign = usize::from(rest.first() == Some(&b'-'));
@@ -294,7 +294,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The four digits of an escape at a place.
+    /// The value of the escape at `at`, which has four hexadecimal digits.
     fn code_unit(&self, at: usize) -> Option<u32> {
         let digits = self.json.get(at..at + 6)?.strip_prefix(b"\\u")?;
         let is_digit = |byte: &u8| byte.is_ascii_hexdigit();
@@ -303,7 +303,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// How many bytes `strtod` would take.
+/// The number of bytes that `strtod` would read of a decimal number.
 fn decimal_len(text: &[u8]) -> usize {
     let digits = |from: usize| {
         let rest = text.get(from..).unwrap_or_default();

@@ -16,7 +16,7 @@ use mlua::{Lua, Table};
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Everything that the sandbox is made of.
+/// Creates the table of native functions from which `sandbox.lua` builds the sandbox.
 pub(crate) fn native(lua: &Lua, state: &Rc<State>, version: &str) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     let started = Instant::now();

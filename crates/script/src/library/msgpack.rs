@@ -4,14 +4,14 @@ use super::answer::{Answers, add_many, as_number, as_text};
 use crate::bounds::Meter;
 use mlua::{Lua, MultiValue, Table, Value};
 
-/// The deepest nesting that is written; deeper values become nil.
+/// Maximum nesting that is written; deeper tables become nil.
 const WRITTEN_DEPTH: usize = 16;
-/// Deepest nesting that is read.
+/// Maximum nesting that is read.
 const READ_DEPTH: usize = 2000;
-/// Most values that are returned at once, as what a function has room for in Redis.
+/// Maximum values that are returned at once: a function in Redis has room for as many.
 const MAX_VALUES: usize = 7990;
 
-/// The library.
+/// Creates the library.
 pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     library.raw_set("_NAME", "cmsgpack")?;
@@ -45,7 +45,7 @@ fn raise(lua: &Lua, error: &str) -> Answers {
     Ok(Err(Value::String(lua.create_string(error)?)))
 }
 
-/// What has been written.
+/// The encoding so far.
 struct Packed {
     bytes: Vec<u8>,
     meter: Meter,
@@ -71,7 +71,7 @@ impl Packed {
         Ok(())
     }
 
-    // Lua has room for some thousand values that are held here at once: no table is gathered.
+    // mlua has room for only some thousand values at once, so a table is never collected first.
     fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<()> {
         let (count, is_array) = shape(table)?;
         if is_array {
@@ -86,14 +86,14 @@ impl Packed {
         })
     }
 
-    /// Takes so many bytes from those that there may be.
+    /// Deducts bytes from the limit of the encoding.
     fn take(&mut self, bytes: usize) -> mlua::Result<()> {
         self.meter.take(bytes).map_err(mlua::Error::runtime)
     }
 }
 
-/// The head of what has a length: in one byte if that is below a limit, otherwise with one, two or
-/// four bytes of length.
+/// Writes the header of a value with a length: one byte if the length is below `limit`, otherwise
+/// the kind and one, two or four bytes of length.
 fn head(out: &mut Vec<u8>, len: usize, (short, limit): (u8, usize), kinds: [Option<u8>; 3]) {
     let wide = u32::try_from(len).unwrap_or(u32::MAX);
     match (u8::try_from(len), u16::try_from(len), kinds) {
@@ -142,7 +142,7 @@ fn write_integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(raw.get(8 - bytes..).unwrap_or_default());
 }
 
-/// How many pairs a table has, and whether its keys are the places of an array.
+/// The number of pairs in a table, and whether its keys are those of an array.
 fn shape(table: &Table) -> mlua::Result<(usize, bool)> {
     let (mut count, mut largest, mut has_others) = (0, 0, false);
     table.for_each(|key: Value, _: Value| {
@@ -173,8 +173,8 @@ impl From<mlua::Error> for Fault {
     }
 }
 
-/// Reads all values, or with a limit or an offset so many from there on, after the offset of the
-/// next one.
+/// Reads all values. With a limit or an offset, reads at most `limit` values from `offset` on, and
+/// returns before them the offset of the next value, or -1 at the end.
 fn unpack(lua: &Lua, arguments: &MultiValue, name: &str, limit: i64, offset: i64) -> Answers {
     let Some(data) = arguments.front().and_then(as_text) else {
         let found = arguments.front().map_or("no value", Value::type_name);
@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// A number without sign of so many bytes.
+    /// Reads an unsigned integer of `len` bytes.
     fn unsigned(&mut self, len: usize) -> Result<u64, Fault> {
         Ok(self.take(len)?.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }

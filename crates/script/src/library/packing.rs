@@ -1,14 +1,14 @@
-//! `struct`: values as C lays them out.
+//! `struct`: values in the layout of C.
 
 use super::answer::{Answers, add_many, as_number, as_text};
 use mlua::{Lua, MultiValue, Table, Value};
 
-/// Widest integer, in bytes.
+/// Maximum size of an integer, in bytes.
 const MAX_INTEGER_BYTES: usize = 32;
-/// Largest alignment, in bytes.
+/// Default of the alignment option `!`, in bytes.
 const MAX_ALIGNMENT: usize = 8;
 
-/// The library.
+/// Creates the library.
 pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     add_many(lua, &library, "pack", |lua, arguments| answer(lua, pack(lua, &arguments)))?;
@@ -24,9 +24,9 @@ fn answer(lua: &Lua, done: Result<MultiValue, String>) -> Answers {
     }
 }
 
-/// A format that is being read.
+/// A format string that is being parsed.
 struct Format<'a> {
-    /// The function that reads it.
+    /// The name of the function that parses the format, for errors.
     name: &'static str,
     rest: &'a [u8],
     is_little: bool,
@@ -36,9 +36,9 @@ struct Format<'a> {
 /// One value of a format.
 struct Item {
     option: u8,
-    /// Its size; 0 where the value says it.
+    /// The size in bytes; 0 if the value determines it.
     size: usize,
-    /// What stands before it, in bytes.
+    /// The number of padding bytes before the value.
     padding: usize,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Format<'a> {
         Format { name, rest: format, is_little: cfg!(target_endian = "little"), alignment: 1 }
     }
 
-    /// The next value, with `at` bytes before it.
+    /// The next item, before which there are `at` bytes.
     fn next(&mut self, at: usize) -> Result<Option<Item>, String> {
         while let Some((&option, rest)) = self.rest.split_first() {
             self.rest = rest;
@@ -101,7 +101,7 @@ impl<'a> Format<'a> {
         Ok(())
     }
 
-    /// The number that follows, if one does.
+    /// Parses the number that follows; `default` if there is none.
     fn number(&mut self, default: usize) -> Result<usize, String> {
         let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (number, rest) = self.rest.split_at(digits);
@@ -155,7 +155,8 @@ fn pack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
                     b'f' => (value as f32).to_le_bytes().to_vec(),
                     b'd' => value.to_le_bytes().to_vec(),
                     _ => {
-                        // As by a conversion of C: to a signed number first if it is negative.
+                        // Converts as C does on x86-64: a negative number to a signed integer
+                        // first.
                         let value =
                             if value < 0.0 { (value as i64).cast_unsigned() } else { value as u64 };
                         let mut raw = value.to_le_bytes().to_vec();
@@ -224,7 +225,7 @@ fn unpack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
     Ok(MultiValue::from_iter(values))
 }
 
-/// An integer of these bytes, the lowest first, of which eight count.
+/// The integer in little-endian `bytes`, of which only the lowest eight count.
 fn integer(bytes: &[u8], is_signed: bool) -> f64 {
     let value = bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
     let bits = bytes.len() * 8;

@@ -5,7 +5,7 @@ use crate::state::State;
 use mlua::{Lua, Table, Value};
 use std::rc::Rc;
 
-/// The functions.
+/// Creates both functions.
 pub(super) fn open(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
     let random = lua.create_table()?;
     let shared = Rc::clone(state);

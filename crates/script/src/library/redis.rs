@@ -10,12 +10,12 @@ use mlua::{Lua, MultiValue, Table, Value};
 use nagi_proto::resp::Version;
 use std::rc::Rc;
 
-/// Raises that a name is undefined while a library is loaded.
+/// Raises the error for a name that is undefined while a library is being loaded.
 fn unknown(lua: &Lua, name: &str) -> Answer {
     text(lua, &format!("Script attempted to access nonexistent global variable '{name}'"))
 }
 
-/// The library `redis`.
+/// Creates the library `redis`.
 pub(super) fn open(lua: &Lua, state: &Rc<State>, version: &str) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
     for (name, value) in [
@@ -70,16 +70,16 @@ pub(super) fn open(lua: &Lua, state: &Rc<State>, version: &str) -> mlua::Result<
     Ok(redis)
 }
 
-/// What scripts have, and functions of libraries lack.
+/// Adds the functions that scripts have, but functions of libraries lack.
 fn add_for_scripts(lua: &Lua, redis: &Table) -> mlua::Result<()> {
-    // Effects are what is replicated, always.
+    // Effects are always replicated, never the script.
     add(lua, redis, "replicate_commands", |_, _| Ok(Ok(Value::Boolean(true))))?;
     // There is no debugger.
     add(lua, redis, "breakpoint", |_, _| Ok(Ok(Value::Boolean(false))))?;
     add(lua, redis, "debug", |_, _| Ok(Ok(Value::Nil)))
 }
 
-/// A version in a number, a byte for each of its parts.
+/// A version as a number with one byte for each part: 8.0.6 is 0x080006.
 fn numbered(version: &str) -> u32 {
     let parts = version.split('.').map(|part| part.parse().unwrap_or(0));
     parts.fold(0, |number, part: u32| number << 8 | part)
@@ -134,7 +134,8 @@ fn reply_table(lua: &Lua, arguments: MultiValue, field: &str) -> Answer {
     Ok(Ok(single(lua, field, Value::String(lua.create_string(text)?))?))
 }
 
-/// An error's text with a code, which is the first of several words; `ERR` stands before one.
+/// The text of an error with its code: the first word if there are several, otherwise `ERR`, which
+/// is added.
 fn coded(text: &[u8]) -> Vec<u8> {
     let trimmed = |text: &[u8]| text.trim_ascii_end().to_vec();
     match text.strip_prefix(b"-").unwrap_or(text) {

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 /// Slots of the stack that one level of a reply takes at most.
 const SLOTS: i32 = 4;
-/// Deepest nesting of a reply; those of commands have a few levels.
+/// Maximum nesting of a reply; replies of commands have a few levels.
 const MAX_DEPTH: u32 = 100;
 
 /// Reads a reply, which is complete, since it comes from the server itself.
@@ -29,8 +29,8 @@ impl<'a> Reader<'a> {
         let (kind, line) = self.line();
         let number = integer(line);
         let len = number.and_then(|number| usize::try_from(number).ok());
-        // SAFETY: there is room for what is pushed, since it is asked for first; nothing here has a
-        // destructor.
+        // SAFETY: `luaL_checkstack_` ensures that there is room for everything that is pushed;
+        // nothing here has a destructor.
         unsafe {
             ffi::luaL_checkstack_(lua, SLOTS, c"a reply".as_ptr());
             if self.depth > MAX_DEPTH {
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The kind of the next element, and the rest of its first line.
+    /// Reads the first line of the next element: its kind, and the rest of the line.
     fn line(&mut self) -> (u8, &'a [u8]) {
         let end = self.rest.windows(2).position(|pair| pair == b"\r\n").unwrap_or(self.rest.len());
         let (line, rest) = self.rest.split_at(end);
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
         line.split_first().map_or((0, b"".as_slice()), |(kind, line)| (*kind, line))
     }
 
-    /// The content of a string, with its end.
+    /// Reads the content of a string, and skips the line break after it.
     fn bytes(&mut self, len: usize) -> &'a [u8] {
         let (bytes, rest) = self.rest.split_at(len.min(self.rest.len()));
         self.rest = rest.get(2..).unwrap_or_default();

@@ -6,7 +6,7 @@ use nagi_proto::Args;
 use std::ffi::c_int;
 
 unsafe extern "C-unwind" {
-    /// Lets a table be changed or not; in `crates/lua/c/lapi.c`.
+    /// Makes a table read-only, or writable if `readonly` is 0; in `crates/lua/c/lapi.c`.
     fn lua_setreadonly(lua: *mut ffi::lua_State, index: c_int, readonly: c_int);
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn run(
     handler: &Function,
 ) -> mlua::Result<(bool, Value)> {
     // SAFETY: the handler and the function are the only values on the stack of a protected call;
-    // what the closure has captured needs no destructor.
+    // the closure's captures need no destructor.
     unsafe {
         lua.exec_raw((handler, function), |lua| {
             // The stack: handler, function; then the function again with its arguments.
@@ -67,8 +67,8 @@ pub(crate) fn run(
 /// # Safety
 /// `lua` is a state within a protected call.
 unsafe fn push_words(lua: *mut ffi::lua_State, words: Args<'_>) {
-    // SAFETY: there is room on the stack, since it is asked for; the table is below the word when
-    // that is stored.
+    // SAFETY: `luaL_checkstack_` ensures that there is room on the stack; the table is below the
+    // word when that is stored.
     unsafe {
         ffi::luaL_checkstack_(lua, 8, c"too many calls".as_ptr());
         ffi::lua_createtable(lua, hint(words.len()), 0);

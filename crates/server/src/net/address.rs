@@ -23,7 +23,7 @@ impl Peer {
         }
     }
 
-    /// Whether it connects through the loopback interface or a Unix socket.
+    /// Whether the client connects through the loopback interface or a Unix socket.
     pub(crate) fn is_local(self) -> bool {
         match self {
             Peer::Network(address) => address.ip().to_canonical().is_loopback(),

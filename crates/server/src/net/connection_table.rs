@@ -13,7 +13,7 @@ pub(crate) struct ConnectionTable<L> {
     places: Vec<Option<(Token, Box<L>)>>,
     vacant: Vec<u32>,
     generation: u32,
-    /// Memory of both fields above and of the connections.
+    /// Memory of `places`, of `vacant` and of the connections.
     overhead: Overhead,
 }
 
@@ -53,14 +53,14 @@ impl<L> ConnectionTable<L> {
         self.overhead.set(places_bytes + vacant_bytes + self.len() * room_bytes::<L>(1));
     }
 
-    /// The connection that a token names, if it is still there.
+    /// The connection that a token names, if it still exists.
     #[inline]
     pub(crate) fn get(&self, token: Token) -> Option<&L> {
         let (named, connection) = self.places.get(token.index as usize)?.as_ref()?;
         (*named == token).then_some(connection)
     }
 
-    /// The same, mutable.
+    /// The connection that a token names, mutable, if it still exists.
     #[inline]
     pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut L> {
         let (named, connection) = self.places.get_mut(token.index as usize)?.as_mut()?;

@@ -2,8 +2,8 @@
 //!
 //! The interface is completion-based, because completions can be built on readiness but not the
 //! other way round. A driver receives into its own memory and lends the bytes to a [`Sink`] for one
-//! call. It takes whole outputs to send and keeps what the socket has no room for. Callers never
-//! see a partial read or write.
+//! call. It takes whole outputs to send and keeps the bytes that the socket has no room for.
+//! Callers never see a partial read or write.
 
 use crate::net::address::Peer;
 pub(crate) use crate::net::link::Release;

@@ -1,4 +1,4 @@
-//! Waits with epoll.
+//! The driver that uses epoll, for kernels without a usable io_uring.
 //!
 //! Sockets are watched edge-triggered: readiness is reported once. The kernel then does not check
 //! every ready socket again at the next wait, no socket has to be read until it would block, and a
@@ -71,9 +71,9 @@ struct Connection {
     lent: Option<ReceiveBuffer>,
     /// Whether the socket is watched for room to send.
     watches_writable: bool,
-    /// Whether it is in `again`.
+    /// Whether the connection is in `again`.
     queued: bool,
-    /// Whether to close it when everything has been sent.
+    /// Whether to close the connection when everything has been sent.
     closing: bool,
     /// Whether data was sent that the peer may not have acknowledged.
     awaits_peer: bool,
@@ -89,7 +89,7 @@ impl Epoll {
 }
 
 impl<S: Sockets> Epoll<S> {
-    /// The same, with `sockets` to move the bytes.
+    /// Like `new`, but `sockets` moves the bytes.
     pub(crate) fn over(sockets: S, listeners: Listeners, waker: &Waker) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
@@ -374,7 +374,7 @@ impl<S: Sockets> Driver for Epoll<S> {
             watches_writable: false,
             queued: false,
             closing: false,
-            // A connection that moves here may have unacknowledged data.
+            // A connection from another worker may have unacknowledged data.
             awaits_peer: true,
             broken: None,
         }))

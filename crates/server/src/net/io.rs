@@ -4,7 +4,7 @@ use crate::net::uring;
 use nagi_commands::Config;
 use std::io;
 
-/// A driver.
+/// The kernel interface that a driver uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Io {
     Epoll,
@@ -12,10 +12,11 @@ pub(crate) enum Io {
 }
 
 impl Io {
-    /// The driver that the settings ask for. By default it is io_uring where that works.
+    /// Chooses the driver that the settings ask for: by default io_uring where it works, otherwise
+    /// epoll.
     ///
     /// # Errors
-    /// The reason why io_uring does not work, if the settings require it.
+    /// The reason why io_uring does not work, if the settings require io_uring.
     pub(crate) fn choose(config: &Config) -> io::Result<Self> {
         match config.io() {
             "epoll" => Ok(Io::Epoll),
@@ -35,7 +36,7 @@ impl Io {
         }
     }
 
-    /// Its name, as INFO shows it.
+    /// The driver's name, as INFO shows it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Io::Epoll => "epoll",

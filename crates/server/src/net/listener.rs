@@ -39,7 +39,7 @@ impl fmt::Display for Address {
 pub struct Endpoint {
     /// The protocol of its clients.
     pub protocol: Protocol,
-    /// The address. If the kernel chose the port, it has the actual port.
+    /// The address, with the actual port if the kernel chose it.
     pub address: Address,
 }
 
@@ -95,7 +95,7 @@ impl FileId {
 pub(crate) struct Listener {
     socket: Socket,
     endpoint: Endpoint,
-    /// The file of a Unix socket, which is removed with it.
+    /// The file of a Unix socket, which [`Listener::stop`] removes.
     file: Option<FileId>,
     stopped: AtomicBool,
 }
@@ -182,7 +182,7 @@ impl Listener {
         if self.stopped.swap(true, Ordering::Relaxed) {
             return;
         }
-        // An error means that it does not listen any more.
+        // An error means that the socket no longer listens.
         let _ = self.socket.shutdown(Shutdown::Both);
         if let Address::Unix(path) = &self.endpoint.address
             && self.file.is_some_and(|file| FileId::of(path) == Some(file))
@@ -196,7 +196,7 @@ impl Listener {
 /// Unanswered probes after which a peer is lost.
 const PROBES: u32 = 3;
 
-/// Time between them.
+/// Time between two probes.
 fn probe_interval(silence: Duration) -> Duration {
     (silence / PROBES).max(Duration::from_secs(1))
 }

@@ -86,8 +86,8 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Arc<Listener>>, OpenError> {
     Ok(listeners)
 }
 
-/// Opens what is wanted and not yet in `present`. Returns the new set of listeners, which is the
-/// previous set if opening fails.
+/// Opens the wanted addresses that are not in `present`. Returns the new set of listeners, or
+/// `present` with the error if opening fails.
 pub(crate) fn change(
     present: &[Arc<Listener>],
     wanted: &Addresses,

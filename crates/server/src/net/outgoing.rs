@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// Maximum slices of one send. Chunks of large values have 64 KB each, which limits a send to some
 /// 100 microseconds.
 const SLICES: usize = 8;
-/// Later outputs are appended to one shorter than this, instead of a queue entry each.
+/// While the last output of the queue is shorter than this, later ones are appended to it, which
+/// saves a queue entry for each.
 const JOIN_BYTES: usize = 64 * 1024;
 /// Maximum reads of 4 KB that discard unread bytes before a socket is closed. Closing a socket with
 /// unread bytes resets the connection, which would lose replies in flight.
@@ -76,7 +77,7 @@ pub(crate) fn send(
             Ok(if output.is_empty() { Sent::All } else { Sent::Part })
         }
         Err(Errno::AGAIN) => Ok(Sent::Blocked),
-        // There may be memory again the next time.
+        // A later try may succeed.
         Err(Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Ok(Sent::Part),
         Err(error) => Err(error),
     }
@@ -113,9 +114,9 @@ impl Outgoing {
         self.bytes
     }
 
-    /// Memory of the queue and of `first` before it, in bytes. A value that the keyspace or other
-    /// replies hold as well counts with the share of the consecutive replies here, so that all
-    /// holders together count it once.
+    /// Memory of `first` and of the queue after it, in bytes. A value that the keyspace or other
+    /// replies also hold is divided among its holders: consecutive replies here count their share,
+    /// so that all holders together count the value once.
     pub(crate) fn kept_bytes(&self, first: &Output) -> usize {
         let (mut bytes, mut run) = (0, None::<(&Chunks, usize, usize)>);
         let outputs = || std::iter::once(first).chain(&self.queue);
@@ -163,7 +164,8 @@ impl Outgoing {
         self.send_by(|front| send(sockets, token, socket, front))
     }
 
-    /// The same with a `send` that sends as much of an output as possible and removes that part.
+    /// Like [`Outgoing::send`], by a function that sends as much of an output as possible and
+    /// removes that part.
     ///
     /// # Errors
     /// Those of `send`.
@@ -195,7 +197,8 @@ impl Outgoing {
     }
 }
 
-/// The share of a value that `count` of its holders account for.
+/// The bytes that a run of consecutive replies accounts for. `run` has the value that they share,
+/// their number, and the longest part of the value in one of them, in bytes.
 fn of_run(run: Option<(&Chunks, usize, usize)>) -> usize {
     run.map_or(0, |(chunks, count, longest)| longest * count / Arc::strong_count(chunks).max(count))
 }

@@ -1,5 +1,5 @@
-//! A worker's pipes to the thread that serves HTTP. They are connections of its driver that have no
-//! socket. A reminder notifies the worker of bytes or room in them, and the worker notifies the
+//! A worker's pipes to the thread that serves HTTP. Pipes are connections of its driver without a
+//! socket. A reminder tells the worker that a pipe has bytes or room, and the worker notifies the
 //! other side once a turn.
 
 use crate::net::connection_table::ConnectionTable;
@@ -31,9 +31,9 @@ struct Piped {
     end: WorkerEnd,
     unsent: Outgoing,
     wanted: Wanted,
-    /// Whether it is in `again`.
+    /// Whether the pipe is in `again`.
     is_queued: bool,
-    /// Whether to close it when everything has been sent.
+    /// Whether to close the pipe when everything has been sent.
     is_closing: bool,
     /// Whether the client has closed its end.
     is_broken: bool,
@@ -46,7 +46,7 @@ pub(crate) enum PipeEvent {
     Drained,
     /// Bytes have arrived, in a buffer that must be returned.
     Bytes(Vec<u8>),
-    /// Nothing more will arrive.
+    /// The client sends no more bytes.
     End,
     /// The client has closed its end; the pipe has been removed.
     Lost(Errno),

@@ -10,7 +10,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Its name, as in the ports file.
+    /// The protocol's name, as in the ports file.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -39,7 +39,7 @@ fn tcp_info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
         let info = info.as_mut_ptr().cast();
         libc::getsockopt(socket.as_raw_fd(), option.0, option.1, info, &raw mut len)
     };
-    // SAFETY: it consists of numbers, which are zero where the kernel has not written.
+    // SAFETY: `tcp_info` consists of integers, which are zero where the kernel has not written.
     (result == 0).then(|| unsafe { info.assume_init() })
 }
 

@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use nagi_chunk::{Chunk, UninitChunk};
 use std::io::IoSliceMut;
 
-/// Maximum chunks of a buffer: some 100 microseconds of receiving.
+/// Maximum number of chunks in a buffer. To fill them takes some 100 microseconds of receiving.
 pub(crate) const BUFFER_CHUNKS: usize = 4;
 
 /// Chunks that are filled in order.

@@ -7,15 +7,15 @@ use std::os::fd::OwnedFd;
 /// Why a client is refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
-    /// There are `maxclients` already.
+    /// The server already has `maxclients` clients.
     TooMany,
-    /// It does not connect through loopback, and no password protects the data. Holds the advice to
-    /// the operator.
+    /// The client does not connect through loopback, and no password protects the data. Holds the
+    /// advice to the operator.
     Unprotected(&'static str),
 }
 
 impl Refusal {
-    /// The reply, with the text or error code of Redis, or the text or kind of error of memcached.
+    /// The error reply, without its line end, with the error codes and words of Redis or memcached.
     fn words(self, protocol: Protocol) -> String {
         match (self, protocol) {
             (Refusal::TooMany, Protocol::Resp) => "-ERR max number of clients reached".to_owned(),

@@ -17,7 +17,7 @@ pub(crate) trait Sockets {
     /// Receives into `buffer`; zero bytes at the end of the stream.
     fn receive(&mut self, token: Token, socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Moved;
 
-    /// The same, into several slices.
+    /// Receives into several slices.
     fn receive_slices(
         &mut self,
         token: Token,
@@ -28,7 +28,7 @@ pub(crate) trait Sockets {
     /// Sends what there is room for.
     fn send(&mut self, token: Token, socket: BorrowedFd<'_>, bytes: &[u8]) -> Moved;
 
-    /// The same, from several slices.
+    /// Sends from several slices what there is room for.
     fn send_slices(
         &mut self,
         token: Token,
@@ -39,7 +39,7 @@ pub(crate) trait Sockets {
     /// Whether there are events besides those of epoll.
     fn has_events(&self) -> bool;
 
-    /// Takes them.
+    /// Moves those events to `events`.
     fn take_events(&mut self, events: &mut Vec<epoll::Event>);
 }
 

@@ -13,12 +13,12 @@ pub(crate) struct Token {
 const OF_PIPE: u32 = 1 << 31;
 
 impl Token {
-    /// The same as that of a pipe.
+    /// The token of the pipe with this index and generation.
     pub(crate) fn of_pipe(self) -> Self {
         Token { index: self.index | OF_PIPE, ..self }
     }
 
-    /// Whether it names a pipe rather than a socket.
+    /// Whether the token names a pipe rather than a socket.
     #[inline]
     pub(crate) fn is_of_pipe(self) -> bool {
         self.index & OF_PIPE != 0
@@ -29,18 +29,18 @@ impl Token {
         Token { index: self.index & !OF_PIPE, ..self }
     }
 
-    /// Its place in such a table.
+    /// The index in a table of only pipes or only sockets.
     #[inline]
     pub(crate) fn place(self) -> usize {
         self.in_table().index as usize
     }
 
-    /// As user data of a kernel event.
+    /// The token as user data of a kernel event.
     pub(crate) fn to_u64(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    /// From the user data of a kernel event.
+    /// The token in the user data of a kernel event.
     pub(crate) fn from_u64(data: u64) -> Self {
         Token { index: data as u32, generation: (data >> 32) as u32 }
     }

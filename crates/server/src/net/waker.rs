@@ -18,7 +18,7 @@ impl Waker {
 
     /// Makes the worker's current or next wait return.
     pub(crate) fn wake(&self) {
-        // It fails only if the counter would overflow, and then the worker is awake.
+        // The write fails only if the counter would overflow, and then the worker is awake.
         let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
     }
 }

@@ -19,9 +19,9 @@ use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// Memory that images left by writers may always take, whatever their share of the memory is.
+/// Minimum limit of the memory of pre-images if it is a percentage of the used memory.
 const MIN_SHARE_BYTES: u64 = 64 << 20;
-/// The minimum of their limit.
+/// Minimum limit if it is a number of bytes.
 const MIN_LIMIT_BYTES: u64 = 1 << 20;
 /// Unparks a thread.
 struct Unpark(Thread);
@@ -70,7 +70,7 @@ pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
 /// the data has changed.
 ///
 /// # Errors
-/// Why it could not be saved; then writes are served again.
+/// Why the data could not be saved; writes are then served again.
 pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
     let has_points = !shared.config().save.get().is_empty();
     let is_loading = shared.hooks().reasons().contains(HookFlags::LOADING);
@@ -99,7 +99,7 @@ pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
     saved
 }
 
-/// Writes are tracked from before the cut until the save has ended.
+/// Saves the data. Writes are tracked from before the cut until the save has ended.
 fn save_now(shared: &Shared, waker: &Waker, host: &dyn SaveHost) -> Result<Saved, SaveError> {
     shared.hooks().set(HookFlags::SAVING, true);
     let outcome = cut(shared, waker).and_then(|snapshot| write(shared, snapshot, host));

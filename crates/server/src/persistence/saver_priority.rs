@@ -1,6 +1,6 @@
-//! The saver's priority. It is idle as long as the saver gets enough processor time while workers
-//! sleep. If they never sleep, it is nearly that of workers, since a save would otherwise take
-//! several times as long.
+//! Sets the saver's priority: idle as long as the saver gets enough processor time while workers
+//! sleep. If workers never sleep, the priority is raised nearly to theirs, since a save would
+//! otherwise take several times as long.
 //!
 //! Idle is a scheduling policy (SCHED_IDLE). A thread of the normal policy keeps a processor for a
 //! millisecond or more, however low its weight, and threads that become runnable wait.
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 /// The saver's niceness, relative to workers, if it gets too little processor time. By the kernel's
 /// weights, it then gets 0.3 of two processors that two workers and a client keep busy.
 const RAISED_NICENESS: i32 = 3;
-/// How long to measure its processor time.
+/// How long to measure the saver's processor time.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// It gets too little if it waits for a processor this many times as long as it runs.
+/// The saver gets too little if it waits for a processor this many times as long as it runs.
 const MIN_WAIT_RATIO: u32 = 8;
 
 /// The priority of the thread that created this value.
@@ -68,7 +68,7 @@ impl SaverPriority {
 
     fn change(&self, to_hurried: bool) {
         if self.may_raise && self.is_raised.replace(to_hurried) != to_hurried {
-            // This was possible in the test.
+            // The test in `new` has shown that this is permitted.
             let _ = schedule(if to_hurried { Policy::Usual } else { Policy::Idle });
         }
     }

@@ -10,9 +10,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Marks the process that runs in the background.
+/// The environment variable that marks the process in the background.
 const MARK: &str = "NAGI_IN_BACKGROUND";
-/// What it reports when it listens.
+/// The line that this process writes when it listens.
 const READY: &str = "ready";
 
 /// Whether this is the process in the background.
@@ -39,7 +39,7 @@ pub fn start_in_background(folder: &Path, input: &[u8]) -> io::Result<ExitCode> 
         .stdout(Stdio::piped())
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If it does not read everything, it reports why.
+        // If the new process does not read all of `input`, it reports why.
         let _ = stdin.write_all(input);
     }
     let lines = child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
@@ -77,7 +77,7 @@ pub fn become_user(name: &str) -> io::Result<()> {
     Err(command.arg0(program).args(arguments).uid(user).gid(group).exec())
 }
 
-/// Leaves the terminal's session, so that its end does not end this process.
+/// Leaves the terminal's session, so that the end of the session does not end this process.
 ///
 /// # Errors
 /// The kernel refuses.

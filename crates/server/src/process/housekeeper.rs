@@ -59,7 +59,7 @@ pub(crate) fn run(shared: &Shared) {
     client_lines::report_rest();
 }
 
-/// Settings that threads outside the commands follow.
+/// Settings that the housekeeper applies when they have changed.
 struct Settings {
     keepalive_s: u64,
     log_level: u64,

@@ -42,10 +42,11 @@ pub fn begin(target: Target, level: u64) -> io::Result<()> {
     let styled = is_terminal && std::env::var_os("NO_COLOR").is_none();
     let (filter, handle) = reload::Layer::new(filter(level));
     let log = tracing_subscriber::fmt().with_writer(target).with_ansi(styled).with_target(false);
-    // They would go to the standard error stream, with a panic if that is closed too.
+    // Errors of the log itself would go to the standard error stream, with a panic if that is
+    // closed too.
     let log = log.log_internal_errors(false);
     let log = log.with_max_level(LevelFilter::TRACE).finish().with(filter);
-    // If the process has set up a log already, that is used.
+    // If the process has already set up a log, that log is used.
     if log.try_init().is_ok() {
         let change = move |filter| {
             // This fails only after the log is dropped, which never happens.

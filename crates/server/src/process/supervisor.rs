@@ -1,5 +1,5 @@
 //! Notifies a supervisor that the server is ready: systemd through the socket in `NOTIFY_SOCKET`
-//! (sd_notify(3)), upstart by stopping the process until it continues it.
+//! (sd_notify(3)), upstart by stopping the process until upstart continues it.
 
 use nagi_commands::config::SUPERVISORS;
 use std::ffi::OsStr;
@@ -34,7 +34,7 @@ impl Supervisor {
     /// Reports to the supervisor that the server is ready.
     ///
     /// # Errors
-    /// It cannot be reached.
+    /// The supervisor cannot be reached.
     pub fn report_ready(self) -> io::Result<()> {
         match self {
             Supervisor::Systemd => match std::env::var_os("NOTIFY_SOCKET") {

@@ -23,7 +23,7 @@ pub(crate) struct Binary {
 /// The work for a request.
 pub(crate) struct Work<'a> {
     frame: Frame<'a>,
-    /// Set if its lengths contradict each other; `true` if it is too long.
+    /// Set if the lengths in the frame contradict each other; `true` if the frame is too long.
     contradiction: Option<bool>,
 }
 
@@ -102,7 +102,8 @@ impl RequestProtocol for Binary {
     }
 }
 
-/// Parses requests. Returns the number of bytes consumed, and what follows them.
+/// Parses requests. Returns the number of bytes consumed, and what the session waits for after
+/// them.
 fn parse<'a>(
     parser: &mut Parser,
     input: &'a [u8],
@@ -116,7 +117,7 @@ fn parse<'a>(
     let limits = Limits { value_bytes: if is_authenticated { item_bytes } else { LOGIN_BYTES } };
     let mut at = 0;
     while !requests.is_full() {
-        // A request that may be a login is a batch of its own.
+        // A request that may be a login is executed as a separate batch.
         if !is_authenticated && at > 0 {
             return (at, None);
         }

@@ -50,8 +50,8 @@ impl RequestEnvironment<'_> {
         }
     }
 
-    /// The same, but only with messages already encoded in the client's protocol version, which a
-    /// request may change.
+    /// Appends only those messages that are already encoded in the client's protocol version, which
+    /// the next request may change.
     #[inline]
     pub(crate) fn send_encoded_messages(&self, client: &Client, out: &mut Output) {
         if client.restrictions.contains(Restrictions::SUBSCRIBES) {

@@ -45,7 +45,7 @@ pub(crate) struct SpanRoom {
 }
 
 impl SpanRoom {
-    /// Fills it with `parse`. Returns the result of `parse` and the contents.
+    /// Fills the buffer with `parse`. Returns the result of `parse` and the spans.
     #[inline]
     pub(crate) fn fill<T>(&mut self, parse: impl FnOnce(&mut Vec<Span>) -> T) -> (T, &[Span]) {
         let parsed = parse(&mut self.spans);
@@ -53,7 +53,7 @@ impl SpanRoom {
         (parsed, &self.spans)
     }
 
-    /// Takes the spans of the first request, which has `count` of them.
+    /// Takes the first `count` spans, those of the first request, and drops the others.
     pub(crate) fn take(&mut self, count: usize) -> Vec<Span> {
         let mut spans = std::mem::take(&mut self.spans);
         spans.truncate(count);
@@ -61,7 +61,7 @@ impl SpanRoom {
         spans
     }
 
-    /// Empties it, and frees memory beyond what is kept between batches.
+    /// Empties the buffer, and frees memory beyond what is kept between batches.
     #[inline]
     pub(crate) fn clear(&mut self) {
         /// Maximum capacity kept, in arguments.
@@ -82,7 +82,7 @@ impl SpanRoom {
 /// The complete large arguments of a request.
 #[derive(Debug, Default)]
 pub(crate) struct LargeParts {
-    /// The offset in the request at which each of them would begin.
+    /// The offset in the request at which each argument would begin.
     pub(crate) offsets: Vec<u32>,
     pub(crate) arguments: Vec<LargeArgument>,
 }
@@ -93,7 +93,7 @@ pub(crate) struct Request<'a, W> {
     /// The offsets of its first byte and after its last one.
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Its first key, and the prefetch of the key's memory.
+    /// The request's first key, and the prefetch of the key's memory.
     pub(crate) key: Option<Key<'a>>,
     pub(crate) ahead: Option<Prefetch<'a>>,
     /// The work for the request.
@@ -139,15 +139,15 @@ fn some_keys<'r>(keys: &Keys, args: Args<'r>) -> Vec<&'r [u8]> {
 /// How a protocol's requests are parsed and executed. Holds the parser's state of a partial
 /// request.
 pub(crate) trait RequestProtocol {
-    /// The work for a request: its row, or why it is refused.
+    /// The work for a request: its entry in the command table, or why it is refused.
     type Work<'a>;
     /// Why bytes are not a request. This closes the connection.
     type Malformed;
 
     /// Parses requests from the start of the input until `requests` is full or one is incomplete,
-    /// finds their rows, hashes their keys and prefetches the keys' memory. Returns the number of
-    /// bytes consumed, and what the session waits for after them; `None` if there may be more
-    /// requests.
+    /// looks up their commands, hashes their keys and prefetches the keys' memory. Returns the
+    /// number of bytes consumed, and what the session waits for after them; `None` if there may be
+    /// more requests.
     fn read<'a>(
         &mut self,
         input: BatchInput<'a>,
@@ -156,8 +156,8 @@ pub(crate) trait RequestProtocol {
         requests: &mut Requests<'a, Self::Work<'a>>,
     ) -> (usize, Result<Option<SessionState>, Self::Malformed>);
 
-    /// Executes a request and writes its reply. Returns the work that is left, which may be all of
-    /// it.
+    /// Executes a request and writes its reply. Returns the remaining work, which may be the whole
+    /// request.
     fn execute(
         request: &Request<'_, Self::Work<'_>>,
         client: &mut Client,

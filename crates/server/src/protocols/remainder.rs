@@ -18,7 +18,7 @@ pub(crate) enum Remainder {
 }
 
 impl Remainder {
-    /// When it continues.
+    /// When the request continues.
     pub(crate) fn when(&self) -> When {
         match self {
             Remainder::Command(suspension) => suspension.when,

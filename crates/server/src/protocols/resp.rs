@@ -39,7 +39,8 @@ struct Extent {
     spans_end: usize,
 }
 
-/// The row of a request's command; `None` for an unknown command or a wrong number of arguments.
+/// The table entry of a request's command; `None` for an unknown command or a wrong number of
+/// arguments.
 type Row = Option<&'static Entry>;
 
 impl RequestProtocol for Resp {
@@ -141,7 +142,8 @@ impl RequestProtocol for Resp {
     }
 }
 
-/// Finds the extents of requests. Returns the number of bytes consumed, and what follows them.
+/// Finds the extents of requests. Returns the number of bytes consumed, and what the session waits
+/// for after them.
 fn parse(
     parser: &mut Parser,
     input: &mut [u8],
@@ -154,8 +156,9 @@ fn parse(
     while !extents.is_full() {
         let spans_before = spans.len();
         let rest = input.get_mut(at..).unwrap_or_default();
-        // Escapes of an inline command are resolved in place, so that it cannot be parsed again
-        // after a job: it starts its own batch. So does what follows a request that may be a login.
+        // Escapes of an inline command are resolved in place, so it cannot be parsed again after a
+        // job: it must be the first of its batch. So must the request after one that may be a
+        // login.
         let is_inline = rest.first().is_some_and(|&kind| kind != b'*');
         if at > 0 && (!limits.authenticated || is_inline) {
             return (at, Ok(None));
@@ -176,7 +179,7 @@ fn parse(
     (at, Ok(None))
 }
 
-/// Finds the rows of requests, and prefetches the memory of their keys.
+/// Looks up the commands of requests, and prefetches the memory of their keys.
 fn resolve<'a>(
     input: &'a [u8],
     extents: &[Extent],
@@ -195,7 +198,7 @@ fn resolve<'a>(
         let bytes = input.get(start..end).unwrap_or_default();
         let args = Args::new(bytes, own).with_large(arguments);
         let row = dispatch::resolve(environment.shared.commands, args).ok();
-        // A long key is not assembled here: its request may have to wait for that.
+        // A long key is not made contiguous here: its request may have to wait for that.
         let first = row.filter(|_| !args.has_large());
         let first = first.and_then(|row| row.first_key(args));
         let key = first.map(|bytes| store.key(bytes));
@@ -218,7 +221,7 @@ fn run(row: Row, mut cx: Context<'_>) -> Option<Suspension> {
     cx.suspension
 }
 
-/// The same for a request without a row.
+/// Answers a request whose command is unknown or has a wrong number of arguments.
 #[cold]
 fn run_unresolved(cx: &mut Context<'_>) {
     let args = cx.args;
@@ -233,8 +236,8 @@ fn run_unresolved(cx: &mut Context<'_>) {
     }
 }
 
-/// The same for a request whose reply is suppressed, unless it enables replies or the reply is a
-/// message.
+/// Executes a request whose reply is suppressed, unless the request enables replies or the reply is
+/// a message.
 #[cold]
 fn run_unanswered(
     request: &Request<'_, Row>,

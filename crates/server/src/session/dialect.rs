@@ -54,8 +54,8 @@ impl Dialect {
         }
     }
 
-    /// Chooses by a client's first byte, which may be that of a binary request, and by the enabled
-    /// protocols.
+    /// Chooses the protocol by the client's first byte and by the protocols that are enabled.
+    /// `is_binary` tells whether the byte begins a binary request.
     #[cold]
     fn choose(&mut self, is_binary: bool, spoken: MemcachedProtocol) {
         match spoken {
@@ -94,7 +94,8 @@ impl Dialect {
     pub(super) fn needed_bytes(&self) -> usize {
         match self {
             Dialect::Resp(resp) => resp.needed_bytes(),
-            // The longest are lines of `get` with up to 8 MiB, and large values are not parsed.
+            // All of the input is parsed: the longest requests are `get` lines of up to 8 MiB, and
+            // large values are not parsed.
             Dialect::Text(_) | Dialect::Binary(_) | Dialect::Memcached => usize::MAX / 2,
         }
     }

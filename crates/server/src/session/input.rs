@@ -94,7 +94,7 @@ impl Input {
         }
     }
 
-    /// The bytes that have been copied, and exist twice.
+    /// The number of bytes that have been copied to the larger buffer and exist twice.
     pub(crate) fn copied_bytes(&self) -> usize {
         self.successor.as_ref().map_or(0, |successor| successor.bytes.len())
     }
@@ -104,7 +104,7 @@ impl Input {
         self.successor = None;
     }
 
-    /// Drops `len` bytes from the middle.
+    /// Drops `len` bytes from the offset `at` on.
     pub(crate) fn cut(&mut self, at: usize, len: usize) {
         self.cancel_growth();
         let from = self.start + at;

@@ -28,15 +28,16 @@ struct PartialArgument {
     bytes: usize,
     /// The buffer being filled, unless the driver has it.
     buffer: ReceiveBuffer,
-    /// While the buffer is lent, the bytes that it had before.
+    /// While the buffer is lent: the number of bytes that it had before.
     lent: Option<usize>,
     /// Bytes for which there is no chunk yet.
     unplaced: usize,
 }
 
 impl PartialArgument {
-    /// Provides a buffer for the next bytes. If the kernel has to provide the memory during the
-    /// receive, a chunk costs sixteen more page faults.
+    /// Adds chunks to the buffer for the next bytes, at least one and at most as many as the pool
+    /// has warm: a chunk whose memory the kernel provides during the receive costs sixteen more
+    /// page faults.
     fn extend_buffer(&mut self) {
         let at_hand = pool::warm().max(1);
         let most = (self.bytes / CHUNK_BYTES).min(at_hand).clamp(1, BUFFER_CHUNKS);
@@ -131,7 +132,7 @@ impl LargeArguments {
         }
     }
 
-    /// Completes the arriving argument if all its bytes are there. Returns whether they are.
+    /// Completes the arriving argument if all its bytes have arrived. Returns whether they have.
     pub(crate) fn complete(&mut self) -> bool {
         let Some(arriving) = self.arriving.take_if(|arriving| arriving.is_complete()) else {
             return false;
@@ -153,7 +154,7 @@ impl LargeArguments {
 
 impl Drop for LargeArguments {
     fn drop(&mut self) {
-        // As ropes, large arguments are freed by the reclaimer.
+        // Dropped as ropes, whose long lists of chunks the reclaimer thread frees.
         let arriving = self.arriving.take().map(|arriving| arriving.chunks);
         let complete = self.complete.arguments.iter().map(LargeArgument::take);
         complete.chain(arriving).map(Rope::from_chunks).for_each(drop);

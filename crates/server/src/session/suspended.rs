@@ -12,21 +12,21 @@ use nagi_store::accounting::{self, Charge};
 /// A request that continues later.
 pub(crate) struct Suspended {
     remainder: Remainder,
-    /// The spans of its arguments at the start of the session's input.
+    /// The spans of the request's arguments at the start of the session's input.
     spans: Vec<Span>,
     /// Accounts for the memory of the spans.
     _charge: Charge,
-    /// Its length there, in bytes.
+    /// The request's length in the input, in bytes.
     len: usize,
-    /// Whether a part of its reply has been written.
+    /// Whether a part of the reply has been written.
     has_replied: bool,
-    /// Its timing so far.
+    /// The timing so far, if the request is timed.
     underway: Option<Box<RunningRequest>>,
 }
 
 impl Suspended {
-    /// A request of `len` bytes with arguments at these places, from the start of the session's
-    /// input on.
+    /// Creates a suspended request of `len` bytes with arguments at `spans`, both from the start of
+    /// the session's input on.
     pub(crate) fn new(
         remainder: Remainder,
         spans: Vec<Span>,
@@ -43,37 +43,38 @@ impl Suspended {
         SessionState::Pending(self.remainder.when())
     }
 
-    /// Whether it has changed data and must be completed even if its client disconnects.
+    /// Whether the request has changed data and must be completed even if its client disconnects.
     pub(crate) fn is_committed(&self) -> bool {
         self.remainder.is_committed()
     }
 
-    /// Whether a part of its reply has been written.
+    /// Whether a part of the reply has been written.
     pub(crate) fn has_replied(&self) -> bool {
         self.has_replied
     }
 
-    /// The same request, after a slice that has or has not written a part of its reply.
+    /// Records, after a slice, whether it has written a part of the reply.
     pub(crate) fn replied(self, has_replied: bool) -> Self {
         Suspended { has_replied: self.has_replied || has_replied, ..self }
     }
 
-    /// Its length in the input, in bytes.
+    /// The request's length in the input, in bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Takes its timing.
+    /// Takes the timing.
     pub(crate) fn take_underway(&mut self) -> Option<Box<RunningRequest>> {
         self.underway.take()
     }
 
-    /// Puts its timing back.
+    /// Puts the timing back.
     pub(crate) fn keep_underway(&mut self, underway: Box<RunningRequest>) {
         self.underway = Some(underway);
     }
 
-    /// If it has to be parsed again, returns its place in a queue, if any; otherwise itself.
+    /// If the request has to be parsed again, returns its place in a queue, if it has one;
+    /// otherwise returns the request as the error.
     pub(crate) fn into_unread(self) -> Result<Option<Wait>, Self> {
         match self.remainder {
             Remainder::Unread(wait) => Ok(wait),
@@ -81,8 +82,8 @@ impl Suspended {
         }
     }
 
-    /// Runs a slice; `input` begins with the request, without its large arguments. Returns itself
-    /// if it is not complete.
+    /// Runs a slice; `input` begins with the request, without its large arguments. Returns the
+    /// request if it is not complete.
     pub(crate) fn go_on(
         self,
         input: &[u8],

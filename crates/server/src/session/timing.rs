@@ -3,7 +3,7 @@
 //! A worker reads the clock when a wait ends, when it turns to a connection, after each batch, and
 //! after each send; within a batch also between different commands, and after commands that are not
 //! known to be fast. The reading after one batch is the start of the next, so that parsing is a
-//! part of *execute*. All bytes that a wait has reported were there when it ended, so that its end
+//! part of *execute*. All bytes that a wait has reported were there when it ended, so its end
 //! counts as their arrival time; the time that a connection then waits for other connections is
 //! *queue*.
 //!
@@ -68,7 +68,7 @@ pub(crate) struct Timing {
 /// A cached time of day, so that it is not read for every request.
 #[derive(Debug, Default)]
 struct WallClock {
-    /// Its value at the last reading, in milliseconds since 1970.
+    /// The time of day at the last reading, in milliseconds since 1970.
     now_ms: Cell<u64>,
     /// The time of that reading, and how long it is valid, in ticks.
     read_at: Cell<u64>,
@@ -129,20 +129,20 @@ struct Bounds {
 pub(crate) struct Unsent {
     kind: RequestKind,
     phases: Phases,
-    /// When its execution ended, in ticks.
+    /// When the request's execution ended, in ticks.
     at: u64,
-    /// The end of its reply in the session's output; later, in all output of the connection.
+    /// The end of the reply in the session's output; later, in all output of the connection.
     pub(crate) reply_end: u64,
-    /// The number of requests that it represents.
+    /// The number of requests that this one represents.
     weight: u64,
-    /// Its entry for the slow log, if it may get one.
+    /// The entry for the slow log, if the request may get one.
     request: Option<Arc<SlowRequest>>,
-    /// Whether it has its entry, or will not get one.
+    /// Whether the slow log has the entry, or will not get it.
     logged: bool,
 }
 
 impl Unsent {
-    /// Its memory, in bytes, without what it shares with the slow log.
+    /// The memory of this value in bytes, without an entry that it shares with the slow log.
     pub(crate) fn own_bytes(&self) -> usize {
         let request = self.request.as_ref().filter(|_| !self.logged);
         size_of::<Self>() + request.map_or(0, |request| request.own_bytes())
@@ -157,7 +157,7 @@ fn family(kind: RequestKind) -> &'static str {
     }
 }
 
-/// The row of a request, if it is a Redis command.
+/// The command table's entry of a request, if it is a Redis command.
 fn entry(kind: RequestKind) -> Option<&'static Entry> {
     match kind {
         RequestKind::Command(entry) => Some(entry),
@@ -214,7 +214,7 @@ impl Executed<'_> {
             || self.request_bytes >= bounds.large_request.get()
     }
 
-    /// Whether a log may record it for its length, or sending its reply may take long.
+    /// Whether a log may record the request for its length, or sending its reply may take long.
     #[inline]
     fn is_large(&self, bounds: &Bounds) -> bool {
         self.reply_bytes() >= bounds.large_reply.get()
@@ -366,8 +366,8 @@ impl Timing {
         }
     }
 
-    /// The same after replies have been passed to the driver. Returns whether there are requests to
-    /// report.
+    /// Ends work of the worker after replies have been passed to the driver. Returns whether there
+    /// are requests to report.
     #[inline]
     pub(crate) fn sent(&self, tally: &Tally) -> bool {
         if !self.bounds.on.get() {
@@ -616,8 +616,8 @@ impl RunningRequest {
 }
 
 impl Timing {
-    /// Keeps a request until its reply has been sent. With its phases comes the time at which its
-    /// execution ended, in ticks.
+    /// Keeps a request until its reply has been sent. `at` is the time at which its execution
+    /// ended, in ticks.
     fn keep(
         &self,
         executed: Executed<'_>,
@@ -626,7 +626,8 @@ impl Timing {
         client: &Client,
         metrics: &Metrics<'_>,
     ) {
-        // The request itself may have changed them, and the change applies to it, as in Redis.
+        // Read again, since the request itself may have changed them: the change applies to it, as
+        // in Redis.
         let settings = Settings::of(metrics.config);
         let is_queued = is_queued(executed.kind, client);
         let slow = !is_queued && settings.are_passed_by_request(executed.kind, phases);

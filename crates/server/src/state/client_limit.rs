@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// The clients to close so that all clients together take at most `limit` bytes: those that take
-/// most.
+/// the most memory.
 pub(crate) fn beyond_limit(clients: Vec<Arc<ClientInfo>>, limit: u64) -> Vec<Arc<ClientInfo>> {
     let with_bytes = |client: Arc<ClientInfo>| (client.memory_bytes() as u64, client);
     let mut clients: Vec<_> = clients.into_iter().map(with_bytes).collect();

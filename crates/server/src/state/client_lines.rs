@@ -107,7 +107,7 @@ pub(crate) fn report() {
     ALL.iter().for_each(|lines| lines.report(lines.end_period(now, PERIOD)));
 }
 
-/// The same for all periods, at the end of a process.
+/// Logs how many lines were left out in all periods, at the end of the process.
 pub(crate) fn report_rest() {
     let now = Instant::now();
     ALL.iter().for_each(|lines| lines.report(lines.end_period(now, Duration::ZERO)));

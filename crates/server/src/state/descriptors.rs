@@ -63,11 +63,11 @@ pub(crate) fn prepare(config: &Config, workers: usize) {
     }
 }
 
-/// Makes the kernel grow the descriptor table to that size at once.
+/// Makes the kernel grow the descriptor table to `descriptors` entries at once.
 ///
-/// The kernel grows it by doubling. In a process of several threads, accepting a client then waits
-/// for an RCU grace period. Meanwhile more than 511 clients may connect, which overflows a
-/// `tcp-backlog` of that size, and the next client retries after a second.
+/// The kernel otherwise grows the table by doubling. In a process of several threads, accepting a
+/// client then waits for an RCU grace period. Meanwhile more than 511 clients may connect, which
+/// overflows a `tcp-backlog` of that size, and the next client retries after a second.
 fn make_room(descriptors: u64) -> io::Result<()> {
     let last = RawFd::try_from(descriptors.saturating_sub(1)).unwrap_or(RawFd::MAX);
     let null = File::open("/dev/null")?;

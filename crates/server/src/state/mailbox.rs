@@ -26,7 +26,7 @@ pub(crate) enum ConnectionTask {
 pub(crate) struct NewConnection {
     pub(crate) link: Link,
     pub(crate) protocol: Protocol,
-    /// Whether it uses one of the connections reserved for administrators.
+    /// Whether the connection is one of those reserved for administrators.
     pub(crate) is_reserved: bool,
     /// The client of requests over HTTP, if it is a gateway connection.
     pub(crate) gateway: Option<GatewayClient>,
@@ -34,7 +34,7 @@ pub(crate) struct NewConnection {
 
 /// The client of requests over HTTP that share a connection.
 pub(crate) struct GatewayClient {
-    /// Their user; empty for the default one.
+    /// The user of these requests; empty for the default user.
     pub(crate) user: Box<[u8]>,
     /// The client of the current request.
     pub(crate) client: Arc<HttpClient>,

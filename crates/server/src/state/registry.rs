@@ -51,8 +51,8 @@ impl Registry {
         self.loads.lock().clone()
     }
 
-    /// Assigns a connection to the active worker with the fewest; to the calling worker `own` if it
-    /// is one of these. `None` if there are `most` already.
+    /// Assigns a connection to the active worker with the fewest connections; of several,
+    /// preferably to the calling worker `own`. `None` if there are already `most` connections.
     pub(crate) fn assign(&self, own: usize, most: usize) -> Option<usize> {
         let mut loads = self.loads.lock();
         if self.connections() >= most {
@@ -65,8 +65,8 @@ impl Registry {
         Some(least)
     }
 
-    /// Assigns a connection of worker `from` to `to`, or else to the active worker with the
-    /// fewest. Returns its number; `None` if there is no other worker.
+    /// Assigns a connection of worker `from` to `to`, or else to the active worker with the fewest
+    /// connections. Returns that worker's number; `None` if there is no other worker.
     pub(crate) fn reassign(&self, from: usize, to: Option<usize>) -> Option<usize> {
         let mut loads = self.loads.lock();
         let active = self.active().min(loads.len());

@@ -80,7 +80,7 @@ impl Sessions {
         }
     }
 
-    /// Takes one of them, and continues its session.
+    /// Takes a connection from another worker, and continues its session.
     fn take_moved(&mut self, driver: &mut impl Driver, connection: MovedConnection) {
         let MovedConnection { link, mut session, state, overhead } = connection;
         session.info().mark(Marks::MOVING, false);
@@ -128,7 +128,7 @@ impl Sessions {
         Waker::from(Arc::new(PipeWaker { shared, worker: self.worker, token }))
     }
 
-    /// Keeps the session of a connection from which bytes are received.
+    /// Adds the session of a connection from which bytes are received.
     fn add_slot(&mut self, token: Token, session: Session, overhead: Overhead) {
         self.slots.add(ConnectionSlot::new(token, session, overhead));
     }

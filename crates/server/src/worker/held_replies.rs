@@ -4,7 +4,7 @@
 //! gets each reply by itself. A send for each of them would cost more than a brief script. Redis
 //! sends the replies of a pipeline once all of it has been executed; here they are held as long as
 //! the connection's next request waits to be woken, and for a millisecond at most, so that a slow
-//! script does not keep the replies before it.
+//! script does not delay the replies before it.
 
 use crate::net::token::Token;
 use crate::protocols::session_state::SessionState;

@@ -93,7 +93,7 @@ impl Sessions {
         self.abort(driver, token);
     }
 
-    /// Sends monitors their lines; one that does not read is closed.
+    /// Sends monitors their lines; a monitor that does not read is closed.
     pub(super) fn send_to_monitors(&mut self, driver: &mut impl Driver) {
         for (slot, lines) in self.shared.hooks.monitors.take(self.worker) {
             let mut output = Output::default();
@@ -336,8 +336,9 @@ impl Sessions {
     }
 
     /// Closes connections whose clients have ended their input and whose requests then waited for
-    /// long to be woken, for a slow script in particular. A client that only ends its input gets
-    /// the replies that take less; one that has gone must not keep its place.
+    /// long to be woken, for a slow script in particular. A client that has only shut down its
+    /// sending side gets replies that take less time; a client that has disconnected must not keep
+    /// its place.
     pub(super) fn close_ended(&mut self, driver: &mut impl Driver) {
         for token in std::mem::take(&mut self.ended) {
             let Some(slot) = self.slots.get_mut(token) else { continue };

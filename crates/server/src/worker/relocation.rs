@@ -28,7 +28,7 @@ const STAYING: Marks = Marks::MONITOR.union(Marks::WATCHER).union(Marks::PUBSUB)
 const COUNTED: Duration = Duration::from_millis(50);
 const OUTDATED: Duration = Duration::from_millis(500);
 
-/// A connection that has unsent replies for longer stays.
+/// A connection that still has unsent replies after this many ticks stays.
 const MAX_TICKS: u32 = 100;
 
 impl Sessions {
@@ -47,8 +47,8 @@ impl Sessions {
         }
     }
 
-    /// Makes connections leave for workers that have become active, or all if this one is not
-    /// active any more.
+    /// Makes connections leave for workers that have become active, or all connections if this
+    /// worker is no longer active.
     pub(super) fn follow_active(&mut self) {
         self.retire();
         let surplus = self.shared.registry.surplus(self.worker);
@@ -135,8 +135,8 @@ fn asked(slot: &ConnectionSlot) -> u64 {
     slot.session.info().requests.get()
 }
 
-/// Chooses connections that together have sent about `share` of all requests and no more, with the
-/// requests of each. The busiest come first, so that few connections move.
+/// Chooses connections that together have sent about `share` of all requests and no more; `counted`
+/// has the requests of each. The busiest come first, so that few connections move.
 fn choose(mut counted: Vec<(u64, Token)>, share: f64) -> Vec<Token> {
     counted.sort_unstable_by_key(|(requests, _)| std::cmp::Reverse(*requests));
     let sum: u64 = counted.iter().map(|(requests, _)| requests).sum();

@@ -12,18 +12,18 @@ use std::time::Instant;
 pub(super) struct ConnectionSlot {
     pub(super) token: Token,
     pub(super) session: Session,
-    /// What it waits for. If that is room for replies, there is none now.
+    /// What the session waits for. If it waits for room for replies, there is none now.
     pub(super) state: SessionState,
     /// What the driver has been asked to receive.
     pub(super) wanted: Wanted,
-    /// The tick in which it was last fed, and the number of bytes.
+    /// The tick in which the session was last fed, and the number of bytes.
     pub(super) fed_at: u64,
     pub(super) fed_bytes: usize,
     /// Whether the client has shut down its sending side.
     pub(super) ended: bool,
-    /// Since when its current request has waited to be woken after that.
+    /// When, with `ended` set, the current request began to wait to be woken.
     pub(super) ended_wait: Option<Instant>,
-    /// Whether it is among the worker's slow readers.
+    /// Whether the connection is among the worker's slow readers.
     pub(super) is_slow_reader: bool,
     /// Bytes of replies that were passed to the driver or are held.
     pub(super) replied_bytes: u64,
@@ -31,7 +31,7 @@ pub(super) struct ConnectionSlot {
     pub(super) held_replies: HeldReplies,
     /// Requests whose replies the kernel has not taken in full, the oldest first.
     pub(super) unsent: Vec<Unsent>,
-    /// Accounts for their memory, which is not data.
+    /// Accounts for the memory of `unsent`, which is not data.
     pub(super) unsent_charge: Charge,
     /// Accounts for the memory of the idle session.
     pub(super) overhead: Overhead,
@@ -73,13 +73,13 @@ impl ConnectionSlot {
     }
 }
 
-/// Slots by the places of their tokens: of sockets, and of pipes. Each is allocated separately, so
-/// that a growing table moves no slot.
+/// The slots of sockets and those of pipes, each at the place of its token. Each slot is allocated
+/// separately, so that a growing table moves no slot.
 #[derive(Default)]
 pub(super) struct Slots {
     sockets: Vec<Option<Box<ConnectionSlot>>>,
     pipes: Vec<Option<Box<ConnectionSlot>>>,
-    /// Accounts for the memory of both.
+    /// Accounts for the memory of both lists.
     overhead: Overhead,
 }
 

@@ -65,7 +65,7 @@ struct Size {
     get_ns: f64,
     /// The speedup of lookups by two threads over one.
     two_threads: f64,
-    /// The same computed from the CPU time of each: it shows how much they slow each other down,
+    /// The speedup computed from CPU times: it shows how much the threads slow each other down,
     /// regardless of scheduling.
     two_threads_cpu: f64,
 }
@@ -136,8 +136,8 @@ fn look_up_often(store: &Store, counters: &Counters, keys: u64) -> f64 {
     median([1, 2, 3, 4, 5].map(|seed| look_up(store, counters, keys, seed)))
 }
 
-/// Returns how many times as many lookups two threads would execute as one, computed from the CPU
-/// time of one thread alone and beside another: the median of five rounds.
+/// Returns the speedup of lookups by two threads over one, computed from the CPU time of one thread
+/// alone and of the same thread next to another: the median of five rounds.
 fn look_up_together(store: &Store, counters: &[Arc<Counters>; 2], keys: u64) -> f64 {
     median([1, 2, 3, 4, 5].map(|seed| {
         let [first, second] = counters;

@@ -1,5 +1,5 @@
-//! Announced claims. While many claims follow each other, as those of scripts do, every request
-//! looks for its keys among the claimed names all the time, so that a claim needs no barrier.
+//! Announced claims. While many claims follow each other, as with scripts, every request always
+//! looks up its keys among the claimed names, so that a claim needs no barrier.
 //!
 //! ```text
 //! the announcing thread          a claimer                          a request
@@ -27,8 +27,9 @@ use std::sync::Arc;
 pub struct Announcement(Arc<Claims>);
 
 impl Announcement {
-    /// Announces claims, and waits for the end of every batch that may not have seen that. There
-    /// may be one announcement at a time; the caller must not be in a batch.
+    /// Announces claims, and waits for the end of every batch that may not have seen the
+    /// announcement. There may be only one announcement at a time, and the caller must not be in a
+    /// batch.
     pub(crate) fn new(claims: &Arc<Claims>, quiescence: &Quiescence) -> Self {
         claims.active.fetch_or(ANNOUNCED, Ordering::SeqCst);
         let announcement = Announcement(Arc::clone(claims));

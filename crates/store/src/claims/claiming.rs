@@ -49,7 +49,7 @@ pub struct Growing {
     grace: Option<GracePeriod>,
 }
 
-/// The result of a step of growing.
+/// The result of one step of adding a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
     /// Batches that have not seen the claim are still running; try again at once.
@@ -98,12 +98,13 @@ impl Claiming {
         }
     }
 
-    /// Makes room for `names` of them at once: moving very many takes too long for one slice.
+    /// Reserves memory for `names` names at once: moving a long list of names takes too long for
+    /// one slice.
     pub fn reserve(&mut self, names: usize) {
         self.names.reserve(names);
     }
 
-    /// Adds a key to those that are to be claimed; it may have been added before.
+    /// Adds a key to be claimed; it may have been added before.
     pub fn add(&mut self, key: Key<'_>, intent: Intent) {
         if self.is_whole {
             return;
@@ -140,8 +141,8 @@ impl Claiming {
     ) -> ClaimProgress {
         if !self.claim.active {
             self.claim.charge.set(self.names.len() * NAME_BYTES);
-            // A claim to write includes one to read; if it were taken later, it would wait for
-            // itself.
+            // Writes come first: a write claim includes a read claim of the same name, but would
+            // wait forever for one that was taken before it.
             self.names.sort_by_key(|(_, intent)| *intent == Intent::Read);
             match self.begin(waker) {
                 Ok(()) => {
@@ -265,7 +266,7 @@ impl Claim {
         }
     }
 
-    /// Moves the claim out; nothing remains here.
+    /// Moves the claim out and leaves one without names.
     #[must_use]
     pub fn hand_over(&mut self) -> Claim {
         Claim {

@@ -15,10 +15,10 @@
 //! ```
 //!
 //! A claimer holds no claim while it waits, so no two claimers wait for each other. A queue is
-//! served in order: a claimer waits for those that came before it. A claimer that has failed
-//! several times takes the ticket, which holds new claimers back until it has acquired all its
-//! names. A command on the whole keyspace waits until nothing is claimed, and holds new claimers
-//! back as well.
+//! served in order: a claimer waits for the waiters ahead of it. A claimer that has failed several
+//! times takes the ticket, which holds new claimers back until it has acquired all its names. A
+//! command on the whole keyspace waits until nothing is claimed, and holds new claimers back as
+//! well.
 //!
 //! Names are hashes of keys, without their database. Two keys with the same hash therefore exclude
 //! each other needlessly, which is harmless.

@@ -85,7 +85,7 @@ impl Fixture {
         drop(claim);
     }
 
-    /// What a script does that claims the second name when it has the first.
+    /// Executes a script that claims the second name while it holds the first.
     fn claim_growing(&self, worker: usize, first: u64, second: u64) {
         let mut claiming = Claiming::new(&self.claims);
         claiming.add(Key { bytes: b"", hash: first, long: None }, Intent::Write);
@@ -152,7 +152,7 @@ impl Fixture {
 
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    // Enough for either to be interrupted by the other between any two of its steps.
+    // Enough for each thread to be preempted by the other between any two of its steps.
     builder.preemption_bound = Some(2);
     builder.check(model);
 }
@@ -267,7 +267,7 @@ fn a_request_is_never_within_a_claim_that_outlives_its_announcement() {
     });
 }
 
-/// As a script does with a key that it has not declared.
+/// A script's claim grows like this when the script uses an undeclared key.
 #[test]
 fn a_request_is_never_within_a_claim_that_grows() {
     check(|| {

@@ -51,7 +51,7 @@ impl Queue {
         number
     }
 
-    /// The same at the front of the queue.
+    /// Puts a waiter at the front of the queue and returns the number of its place.
     pub(super) fn push_first(&mut self, kind: Kind, waker: &Waker) -> u64 {
         let waiters = self.0.get_or_insert_default();
         let first = waiters.line.front().map_or(waiters.last_number + 1, |waiter| waiter.number);

@@ -14,7 +14,7 @@ const STRIPES: usize = if cfg!(loom) { 1 } else { 256 };
 
 /// Set in the count of active claims while claims are announced.
 pub(super) const ANNOUNCED: u64 = 1 << 63;
-/// Set once every batch under way has seen that.
+/// Set once every batch in progress has seen [`ANNOUNCED`].
 pub(super) const SEEN: u64 = 1 << 62;
 
 /// The number of names for which an empty stripe keeps its memory.
@@ -62,10 +62,10 @@ enum Hold {
 /// State that decides whether claims may begin.
 #[derive(Debug, Default)]
 struct Entrance {
-    /// A claimer that has failed so often that no other may begin before it.
+    /// A claimer that has failed so often that no other claimer may begin before it.
     ticket: Option<u64>,
-    /// A claim that is to be extended to the whole keyspace; no other claim begins before it has
-    /// been.
+    /// A claim that is being extended to the whole keyspace; no other claim begins until that is
+    /// done.
     growing: Option<u64>,
     /// Claimers that may not begin yet.
     held_back: Queue,
@@ -74,8 +74,8 @@ struct Entrance {
 }
 
 impl Entrance {
-    /// Wakes the claimers that were held back, unless the whole keyspace is waited for. With a
-    /// ticket too: its holder may be among them, and is the one that may begin.
+    /// Wakes the claimers that were held back, unless a claimer waits for the whole keyspace. This
+    /// is also needed while there is a ticket: its holder may be among them, and may begin.
     fn wake_held_back(&mut self) {
         if self.whole.is_empty() {
             self.held_back.wake_all();
@@ -123,12 +123,12 @@ impl Claims {
         self.active.load(Ordering::Acquire) != 0
     }
 
-    /// Whether any claim is held or being acquired.
+    /// Whether any claim is held or being acquired. Announcements do not count.
     pub(crate) fn is_anything_claimed(&self) -> bool {
         self.count() > 0
     }
 
-    /// The number of claims that are held or being acquired.
+    /// Returns the number of claims that are held or being acquired.
     fn count(&self) -> u64 {
         self.active.load(Ordering::SeqCst) & (SEEN - 1)
     }
@@ -229,7 +229,7 @@ impl Claims {
         Err(self.wait(WaitingFor::Whole, number))
     }
 
-    /// Ends a claimer, which holds no names any more.
+    /// Unregisters a claimer that no longer holds any names.
     pub(super) fn end(&self, owner: u64) {
         let mut entrance = self.entrance.lock();
         if entrance.growing == Some(owner) {
@@ -243,7 +243,7 @@ impl Claims {
             entrance.whole.wake_next();
             entrance.wake_held_back();
         } else if left == 1 && entrance.growing.is_some() {
-            // It is at the front of the queue.
+            // The claim that is being extended is at the front of the queue.
             entrance.whole.wake_next();
         }
     }
@@ -275,7 +275,7 @@ impl Claims {
     }
 
     /// Extends a claim to the whole keyspace, once nothing else is claimed, ahead of all waiters.
-    /// Returns whether it did not hold that before.
+    /// Returns whether the claim did not hold the whole keyspace before.
     pub(super) fn take_all(self: &Arc<Self>, owner: u64, waker: &Waker) -> Result<bool, Wait> {
         let mut entrance = self.entrance.lock();
         if self.exclusive.load(Ordering::Acquire) == owner {
@@ -317,7 +317,7 @@ impl Claims {
         Err(self.wait(WaitingFor::Name(name), number))
     }
 
-    /// Releases `name`.
+    /// Releases one hold of `name`, and wakes the next waiter if no hold is left.
     pub(super) fn release(&self, name: u64) {
         let mut stripe = self.stripe(name);
         if let Some(found) = stripe.get_mut(&name) {

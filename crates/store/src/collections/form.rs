@@ -11,7 +11,7 @@ use crate::value::item::{Item, Text};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A tree, and the encoding's name that OBJECT ENCODING reports.
+/// A tree, with the name of the encoding that OBJECT ENCODING reports.
 #[derive(Debug)]
 pub(crate) struct Named<L: Layout> {
     pub(crate) tree: Tree<L>,
@@ -107,7 +107,7 @@ impl<'a, L: Layout> FormRef<'a, L> {
         }
     }
 
-    /// Returns a clone: a copy of the packed bytes, or a reference to the tree.
+    /// Returns a copy of the packed bytes, or a reference to the tree.
     #[cfg(test)]
     pub(crate) fn to_owned(self) -> Form<L> {
         match self {
@@ -147,7 +147,7 @@ impl<L: Layout> Form<L> {
         Form::Packed(Packed::new(name as u8))
     }
 
-    /// Borrows it for reading.
+    /// Borrows the collection for reading.
     #[inline]
     pub(crate) fn read(&self) -> FormRef<'_, L> {
         match self {

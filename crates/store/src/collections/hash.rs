@@ -1,4 +1,4 @@
-//! A hash: values under names, each of which may expire on its own.
+//! A hash: values under names, each with an optional expiry.
 //!
 //! An expired field is no longer found by name, but stays, and counts, until [`Hash::sweep`]
 //! removes it. Iterations over all fields include it: [`Field::is_expired`].
@@ -25,16 +25,16 @@ pub struct HashLimits {
 /// A field as a reader sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
-    /// Its name.
+    /// The field's name.
     pub name: StringValue<'a>,
-    /// Its value.
+    /// The field's value.
     pub value: StringValue<'a>,
-    /// Its expiry in milliseconds since 1970.
+    /// The field's expiry in milliseconds since 1970.
     pub expires_at_ms: Option<u64>,
 }
 
 impl<'a> Field<'a> {
-    /// Whether it has expired by `now_ms`.
+    /// Whether the field has expired by `now_ms`.
     #[must_use]
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
@@ -51,12 +51,12 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The expiry of a field that is set.
+/// The change of a field's expiry when the field is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldExpiry {
-    /// The field has none.
+    /// The field does not expire.
     Never,
-    /// The field keeps the one that it had, if any.
+    /// The field keeps its previous expiry, if any.
     Keep,
     /// The field expires at this time, in milliseconds since 1970; below 2^48.
     At(u64),
@@ -71,21 +71,21 @@ pub struct HashRef<'a>(pub(crate) FormRef<'a, Fields>);
 pub(crate) struct Hash(pub(crate) Form<Fields>);
 
 impl<'a> HashRef<'a> {
-    /// The number of fields, including expired ones that have not been removed.
+    /// Returns the number of fields, including expired ones that have not been removed.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no stored hash is empty")]
     pub fn len(self) -> u64 {
         self.0.len()
     }
 
-    /// The number of fields with an expiry.
+    /// Returns the number of fields with an expiry.
     #[must_use]
     pub fn expiring(self) -> u64 {
         self.0.expiring()
     }
 
-    /// No field expires before this time, in milliseconds since 1970; `None` if no field has an
-    /// expiry.
+    /// Returns a time before which no field expires, in milliseconds since 1970; `None` if no field
+    /// has an expiry.
     #[must_use]
     pub fn earliest_ms(self) -> Option<u64> {
         match self.0 {
@@ -104,8 +104,8 @@ impl<'a> HashRef<'a> {
         self.earliest_ms().is_some_and(|at_ms| at_ms <= now_ms)
     }
 
-    /// When [`Hash::sweep`] next finds something, in milliseconds since 1970: up to a second after
-    /// the earliest expiry. `None` if no field has an expiry.
+    /// Returns when [`Hash::sweep`] next finds an expired field, in milliseconds since 1970: up to
+    /// a second after the earliest expiry. `None` if no field has an expiry.
     pub(crate) fn sweep_at_ms(self) -> Option<u64> {
         let earliest_ms = self.earliest_ms()?;
         match self.0 {
@@ -115,24 +115,24 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// The encoding that OBJECT ENCODING reports.
+    /// Returns the encoding that OBJECT ENCODING reports.
     #[must_use]
     pub fn encoding_name(self) -> &'static str {
         self.0.name().word()
     }
 
-    /// The memory of the hash in bytes.
+    /// Returns the memory of the hash in bytes, in addition to the entry's word.
     pub fn bytes(self) -> u64 {
         self.0.bytes()
     }
 
-    /// The field with this name, unless it has expired by `now_ms`.
+    /// Returns the field with this name, unless it has expired by `now_ms`.
     pub fn get(self, name: &Text<'_>, now_ms: u64) -> Option<Field<'a>> {
         self.0.get(name).map(Field::of).filter(|field| !field.is_expired(now_ms))
     }
 
-    /// The field at an index, even if it has expired. With a uniformly random index, all fields are
-    /// equally likely.
+    /// Returns the field at an index, even if it has expired. With a uniformly random index, all
+    /// fields are equally likely.
     pub fn select(self, rank: u64) -> Option<Field<'a>> {
         self.0.select(rank).map(Field::of)
     }
@@ -160,7 +160,7 @@ impl Default for Hash {
 }
 
 impl Hash {
-    /// Borrows it for reading.
+    /// Borrows the hash for reading.
     pub(crate) fn read(&self) -> HashRef<'_> {
         HashRef(self.0.read())
     }

@@ -71,7 +71,7 @@ pub(crate) enum List {
 #[derive(Clone, Copy, Debug)]
 pub struct ListRef<'a>(pub(crate) ListForm<'a>);
 
-/// The two forms.
+/// The two forms of a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ListForm<'a> {
     Packed(PackedRef<'a, Elements>),
@@ -85,7 +85,7 @@ fn value(element: &[u8]) -> StringValue<'_> {
 }
 
 impl<'a> ListRef<'a> {
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no stored list is empty")]
     pub fn len(self) -> u64 {
@@ -95,7 +95,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// The memory of the list in bytes, in addition to the entry's word.
+    /// Returns the memory of the list in bytes, in addition to the entry's word.
     pub fn bytes(self) -> u64 {
         match self.0 {
             ListForm::Packed(packed) => packed.as_bytes().len() as u64,
@@ -103,7 +103,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// The encoding that OBJECT ENCODING reports.
+    /// Returns the encoding that OBJECT ENCODING reports.
     #[must_use]
     pub fn encoding_name(self) -> &'static str {
         self.name().word()
@@ -117,7 +117,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// The element at an index.
+    /// Returns the element at an index.
     pub fn get(self, rank: u64) -> Option<StringValue<'a>> {
         match self.0 {
             ListForm::Packed(packed) => packed.select(rank as usize).map(|it| value(it.element)),
@@ -143,7 +143,7 @@ impl<'a> ListRef<'a> {
         self.walk_items(rank, Side::Start, |item| visit(item.value()))
     }
 
-    /// Calls `show` with at most `most` elements, from an index on.
+    /// Calls `show` with at most `most` elements, starting at an index, in the direction `towards`.
     pub fn show(self, rank: u64, towards: Side, most: u64, mut show: impl FnMut(StringValue<'_>)) {
         let mut left = most;
         if left == 0 {
@@ -208,7 +208,7 @@ impl<'a> ListRef<'a> {
         .flatten()
     }
 
-    /// A copy of the element at an index.
+    /// Returns a copy of the element at an index.
     pub(crate) fn to_owned_text(self, rank: u64) -> Option<OwnedText> {
         let element = match self.0 {
             ListForm::Packed(packed) => packed.select(rank as usize).map(|it| it.element),
@@ -218,7 +218,7 @@ impl<'a> ListRef<'a> {
         element.map(|element| OwnedText::of(unsafe { Item::any(element) }))
     }
 
-    /// A clone: a copy of the packed bytes, or a reference to the tree.
+    /// Returns a clone: a copy of the packed bytes, or a reference to the tree.
     #[cfg(test)]
     pub(crate) fn to_owned(self) -> List {
         match self.0 {
@@ -237,7 +237,7 @@ impl Default for List {
 }
 
 impl List {
-    /// Borrows it for reading.
+    /// Borrows the list for reading.
     pub(crate) fn read(&self) -> ListRef<'_> {
         match self {
             List::Packed(packed) => ListRef(ListForm::Packed(packed.read())),
@@ -270,7 +270,7 @@ impl List {
         }
     }
 
-    /// The bytes that the elements would take as a listpack.
+    /// Returns the size that the elements would have as a listpack, in bytes.
     fn listpack_bytes(&mut self) -> usize {
         let packed_bytes = |packed: PackedRef<'_, Elements>| {
             packed.elements().map(|it| listpack_bytes(value(it.element))).sum::<usize>()

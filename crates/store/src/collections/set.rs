@@ -36,14 +36,14 @@ fn value(element: &[u8]) -> StringValue<'_> {
 }
 
 impl<'a> SetRef<'a> {
-    /// The number of members.
+    /// Returns the number of members.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no stored set is empty")]
     pub fn len(self) -> u64 {
         self.0.len()
     }
 
-    /// The encoding that OBJECT ENCODING reports.
+    /// Returns the encoding that OBJECT ENCODING reports.
     #[must_use]
     pub fn encoding_name(self) -> &'static str {
         self.name().word()
@@ -64,7 +64,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// The memory of the set in bytes.
+    /// Returns the memory of the set in bytes, in addition to the entry's word.
     pub fn bytes(self) -> u64 {
         self.0.bytes()
     }
@@ -74,7 +74,8 @@ impl<'a> SetRef<'a> {
         self.0.get(member).is_some()
     }
 
-    /// The member at an index. With a uniformly random index, all members are equally likely.
+    /// Returns the member at an index. With a uniformly random index, all members are equally
+    /// likely.
     pub fn select(self, rank: u64) -> Option<StringValue<'a>> {
         self.0.select(rank).map(value)
     }
@@ -104,8 +105,8 @@ impl Default for Set {
 }
 
 impl Set {
-    /// An empty set, of which `first` will be a member, and which is expected to have this many
-    /// members.
+    /// Creates an empty set. Its encoding's name depends on `first`, which will be its first
+    /// member, and on `members`, the expected number of members.
     pub(crate) fn new(first: &Text<'_>, members: usize, limits: SetLimits) -> Self {
         Set(Form::new(if first.integer().is_some() && members <= limits.intset_entries {
             Name::Intset
@@ -116,7 +117,7 @@ impl Set {
         }))
     }
 
-    /// Borrows it for reading.
+    /// Borrows the set for reading.
     pub(crate) fn read(&self) -> SetRef<'_> {
         SetRef(self.0.read())
     }
@@ -126,7 +127,7 @@ impl Set {
         self.0.set_name(Name::Hashtable);
     }
 
-    /// An empty set with the encoding's name of small sets of any strings.
+    /// Creates an empty set that OBJECT ENCODING reports as a listpack.
     pub(crate) fn listpack() -> Self {
         Set(Form::new(Name::Listpack))
     }

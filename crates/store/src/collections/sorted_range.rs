@@ -57,7 +57,7 @@ impl MemberBound<'_> {
 }
 
 impl SortedSetRef<'_> {
-    /// Returns the members with scores in a range.
+    /// Returns the range of ranks of the members with scores in a range.
     #[must_use]
     pub fn with_scores(self, min: ScoreBound, max: ScoreBound) -> Range<u64> {
         let start = self.rank_of(score_border(min.score, min.is_exclusive));
@@ -65,9 +65,9 @@ impl SortedSetRef<'_> {
         start..end.max(start)
     }
 
-    /// Returns the members in a range, in a sorted set whose scores are all equal. If the scores
-    /// differ, the result for a packed sorted set is what a scan finds, from the end if the range
-    /// is searched from there.
+    /// Returns the range of ranks of the members in a range, in a sorted set whose scores are all
+    /// equal. If the scores differ, the result for a packed sorted set is the range that a scan
+    /// from the start finds, or from the end with `from_end`.
     #[must_use]
     pub fn with_members(
         self,

@@ -36,7 +36,7 @@ pub(crate) struct SortedTrees {
 /// A sorted set that can be changed.
 #[derive(Debug)]
 pub(crate) enum SortedSet {
-    /// In the order of scores too.
+    /// In the order of scores, as in the tree of scores.
     Packed(Packed<Scores>),
     Tree(Box<SortedTrees>),
 }
@@ -45,7 +45,7 @@ pub(crate) enum SortedSet {
 #[derive(Clone, Copy, Debug)]
 pub struct SortedSetRef<'a>(pub(crate) SortedSetForm<'a>);
 
-/// The two forms.
+/// The two forms of a sorted set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SortedSetForm<'a> {
     Packed(PackedRef<'a, Scores>),
@@ -55,9 +55,9 @@ pub(crate) enum SortedSetForm<'a> {
 /// A member and its score.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
-    /// Its bytes.
+    /// The member's bytes.
     pub name: StringValue<'a>,
-    /// Its score, which may be infinite but not NaN.
+    /// The member's score, which may be infinite but not NaN.
     pub score: f64,
     item: Item<'a>,
 }
@@ -70,20 +70,21 @@ impl<'a> Member<'a> {
         Member { name: item.value(), score: read_score(signed_score(element)), item }
     }
 
-    /// A copy of its bytes.
+    /// Returns a copy of the member's bytes.
     #[must_use]
     pub fn to_owned_name(&self) -> OwnedText {
         OwnedText::of(self.item)
     }
 }
 
-/// The border before the first element whose score is not below this, or above it if `is_behind`.
+/// Returns the border before the first element whose score is at least `score`, or greater than
+/// `score` if `is_behind`.
 pub(crate) fn score_border<'a>(score: f64, is_behind: bool) -> Border<'a> {
     Border { score: ordered(written_score(score)), member: None, is_behind }
 }
 
 impl<'a> SortedSetRef<'a> {
-    /// The number of members.
+    /// Returns the number of members.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no stored sorted set is empty")]
     pub fn len(self) -> u64 {
@@ -93,7 +94,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// The memory of the sorted set in bytes, in addition to the entry's word.
+    /// Returns the memory of the sorted set in bytes, in addition to the entry's word.
     pub fn bytes(self) -> u64 {
         match self.0 {
             SortedSetForm::Packed(packed) => packed.as_bytes().len() as u64,
@@ -103,7 +104,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// The encoding that OBJECT ENCODING reports.
+    /// Returns the encoding that OBJECT ENCODING reports.
     #[must_use]
     pub fn encoding_name(self) -> &'static str {
         self.name().word()
@@ -123,18 +124,18 @@ impl<'a> SortedSetRef<'a> {
         self.name() == Name::Listpack
     }
 
-    /// The score of a member.
+    /// Returns the score of a member.
     pub fn score(self, member: &Text<'_>) -> Option<f64> {
         self.written(member).map(|(score, _)| read_score(score))
     }
 
-    /// The rank of a member, and its score.
+    /// Returns the rank of a member, and its score.
     pub fn rank(self, member: &Text<'_>) -> Option<(u64, f64)> {
         let (score, rank) = self.written(member)?;
         Some((rank, read_score(score)))
     }
 
-    /// A member's stored score, with the sign of a zero, and its rank.
+    /// Returns a member's stored score, with the sign of a zero, and its rank.
     fn written(self, member: &Text<'_>) -> Option<(u64, u64)> {
         match self.0 {
             SortedSetForm::Packed(packed) => {
@@ -153,7 +154,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// The member at a rank.
+    /// Returns the member at a rank.
     pub fn select(self, rank: u64) -> Option<Member<'a>> {
         let element = match self.0 {
             SortedSetForm::Packed(packed) => packed.select(rank as usize)?.element,
@@ -162,8 +163,8 @@ impl<'a> SortedSetRef<'a> {
         Some(Member::of(element))
     }
 
-    /// The rank of a border: of scores, [`score_border`]; of members in a sorted set whose scores
-    /// are all equal, one with that score.
+    /// Returns the rank of a border: a [`score_border`], or, if all scores are equal, a border at a
+    /// member with that score.
     pub(crate) fn rank_of(self, border: Border<'_>) -> u64 {
         match self.0 {
             SortedSetForm::Packed(packed) => {
@@ -208,7 +209,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Prefetches what is read first when a new member gets this score.
+    /// Prefetches the memory that is read first when a member with this score is inserted.
     #[inline]
     pub(crate) fn prefetch(self, score: f64) {
         if let SortedSetForm::Tree(trees) = self.0 {
@@ -225,7 +226,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// A clone: a copy of the packed bytes, or references to trees.
+    /// Returns a clone: a copy of the packed bytes, or references to trees.
     #[cfg(test)]
     pub(crate) fn to_owned(self) -> SortedSet {
         match self.0 {
@@ -288,8 +289,8 @@ impl SortedSetScan {
     }
 
     /// Shows members, examining no more than about `most`. Returns whether all have been shown.
-    /// `set` is the one for which the step was begun, unchanged, or a clone. A packed one shows all
-    /// members at once.
+    /// `set` is the sorted set for which the step was begun, unchanged, or a clone of it. All
+    /// members of a packed sorted set are shown at once.
     pub fn show(
         &mut self,
         set: SortedSetRef<'_>,
@@ -340,7 +341,7 @@ impl Default for SortedSet {
 }
 
 impl SortedSet {
-    /// Borrows it for reading.
+    /// Borrows the sorted set for reading.
     pub(crate) fn read(&self) -> SortedSetRef<'_> {
         match self {
             SortedSet::Packed(packed) => SortedSetRef(SortedSetForm::Packed(packed.read())),
@@ -370,8 +371,8 @@ impl SortedSet {
         self.update(member, |_| Some(score), limits, blocks).0
     }
 
-    /// Sets the score of a member to the one that `choose` returns for its current one, if any;
-    /// with `None` it stays. Returns the old score and the chosen one.
+    /// Sets the score of a member to the result of `choose` for its current score, if any; `None`
+    /// leaves the member unchanged. Returns the old score and the chosen one.
     pub(crate) fn update(
         &mut self,
         member: &Text<'_>,

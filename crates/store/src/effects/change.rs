@@ -68,13 +68,13 @@ pub struct KeyEffect {
 /// The effect on an entry.
 #[derive(Clone, Debug)]
 pub enum EntryEffect {
-    /// It is removed.
+    /// The entry is removed.
     Remove,
-    /// It is stored, replacing any other.
+    /// The entry is stored, replacing any other.
     Put(SharedValue, Attributes),
     /// Parts of a string are overwritten: offsets and bytes, the string's length in bytes
     /// afterwards, and its attributes.
     Write(Vec<(usize, Box<[u8]>)>, usize, Attributes),
-    /// It has other attributes.
+    /// The entry has other attributes.
     Attributes(Attributes),
 }

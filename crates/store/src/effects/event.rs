@@ -72,7 +72,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns Redis' name of it.
+    /// Returns the event's name in Redis' keyspace notifications.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 /// Receives changes. It is called with all latches of the operation held, so it only records data
 /// and must not access the store.
 pub trait ChangeListener: Send + Sync {
-    /// Something has changed. Effects on single keys are present only if a listener requests them.
+    /// Called after each change. Effects on single keys are present only if a listener requests
+    /// them.
     fn changed(&self, change: &StoreChange);
 }
 
@@ -29,12 +30,12 @@ pub(crate) struct ChangeHook {
 /// The handling of lookups that find nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissInterest {
-    /// Nothing.
+    /// No handling.
     #[default]
     Nothing,
     /// Expired entries are removed at once, which is reported.
     Expiry,
-    /// The same, and the miss is reported.
+    /// Expired entries are removed at once, and all misses are reported.
     Miss,
 }
 
@@ -98,7 +99,7 @@ impl ChangeHook {
         self.report(epoch, keys, effects.into_iter().flatten().collect());
     }
 
-    /// Reports an entry that is removed, but not by an operation on its key.
+    /// Reports the removal of an entry by the server itself: by eviction or by active expiry.
     #[cold]
     pub(crate) fn report_removed(
         &self,
@@ -111,7 +112,7 @@ impl ChangeHook {
         self.report_gone(epoch, (database, key), event);
     }
 
-    /// The same, given only the key.
+    /// Like [`ChangeHook::report_removed`], given only the key.
     #[cold]
     pub(crate) fn report_gone(&self, epoch: u8, (database, key): (usize, Chunk), event: Event) {
         let change =

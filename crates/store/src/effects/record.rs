@@ -23,7 +23,7 @@ pub(crate) struct Record {
     pub(crate) events: Vec<Event>,
     /// Whether the key counts as new, if that does not follow from the slot.
     pub(crate) is_new: Option<bool>,
-    /// Whether a change of what was there before does not count as a modification.
+    /// Whether changes of an existing entry do not count as modifications.
     pub(crate) keeps_content: bool,
     /// The effect, or `Some(None)` for no effect, if it differs from the default.
     pub(crate) chosen: Option<Option<Effect>>,
@@ -60,7 +60,7 @@ impl Record {
         let keeps_content = self.keeps_content && self.was_there && now.is_some();
         let is_modified = changes > 0 && !keeps_content;
         if self.is_new.unwrap_or(!self.was_there && now.is_some()) {
-            // After the miss reported by a command that looks the key up first.
+            // The event follows a miss: the command may have looked the key up before creating it.
             let place = self.events.iter().take_while(|event| **event == Event::KeyMiss).count();
             self.events.insert(place, Event::New);
         }
@@ -87,7 +87,7 @@ impl Record {
     }
 }
 
-/// Returns a range of a string, limited to its length.
+/// Returns a copy of a range of a string, which must lie within the string.
 fn part_of(string: StringValue<'_>, range: Range<usize>) -> Box<[u8]> {
     match string {
         StringValue::Rope(rope) => {

@@ -1,6 +1,6 @@
-//! The attributes of an entry besides key and value.
+//! The attributes of an entry, in addition to its key and value.
 
-/// The attributes of an entry besides its value.
+/// The attributes of an entry, in addition to its key and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// When it expires, in milliseconds since 1970.
@@ -16,9 +16,9 @@ pub struct Attributes {
 /// memcached's marks on a version of an entry. A newly stored value has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// It has been read since it was stored.
+    /// The value has been read since it was stored.
     pub fetched: bool,
-    /// It was marked stale, and is served until it is replaced.
+    /// The value was marked stale, and is served until it is replaced.
     pub stale: bool,
     /// One client has been told to replace the value.
     pub won: bool,

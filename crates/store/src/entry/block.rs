@@ -378,7 +378,7 @@ impl Entry {
         }
     }
 
-    /// The same as [`Entry::name`], owned.
+    /// Returns an owned copy of the key's identity ([`Entry::name`]).
     ///
     /// # Safety
     /// The latch is held.
@@ -476,7 +476,7 @@ impl Entry {
         key_offset(header) + key_bytes
     }
 
-    /// Returns the hash of the key if it is stored, which it is for long entries.
+    /// Returns the hash of the key if the entry stores it, as long entries do.
     pub(crate) fn kept_hash(self) -> Option<u64> {
         // SAFETY: a long entry stores the hash after its lengths.
         (self.header() & LONG != 0).then(|| unsafe { self.peek::<u64>(HEADER_BYTES + 8) })

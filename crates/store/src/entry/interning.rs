@@ -21,7 +21,8 @@ impl LongKeys {
         self.look_up(key.bytes, key.hash, Some(&|| key.bytes.into()))
     }
 
-    /// The same without creating one: if there is none, no entry has the key.
+    /// Returns the [`LongKey`] of a key without creating one; `None` for a short key, or if no
+    /// entry has the key.
     #[inline]
     pub(crate) fn found(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
         if key.bytes.len() <= INLINE_KEY_BYTES {
@@ -75,7 +76,7 @@ pub(crate) fn end() {
     THREAD.end();
 }
 
-/// Joins the chunks.
+/// Joins the chunks into one allocation.
 fn joined(chunks: &[Chunk]) -> Arc<[u8]> {
     let len = chunks.iter().map(|chunk| chunk.len()).sum();
     let mut joined: Arc<[u8]> = std::iter::repeat_n(0, len).collect();

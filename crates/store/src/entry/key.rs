@@ -27,7 +27,7 @@ impl<'a> Key<'a> {
         self.bytes
     }
 
-    /// Returns the key's hash, by which eviction can spare it.
+    /// Returns the key's hash, with which a caller can tell eviction to spare the key.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash

@@ -37,7 +37,7 @@ impl Root {
         }
     }
 
-    /// Transfers it to an entry of the keyspace; it counts as data from now on.
+    /// Transfers the root to an entry of the keyspace; it counts as data from now on.
     pub(crate) fn into_word(mut self) -> NonNull<u8> {
         if let Root::Rope(rope) = &mut self {
             rope.keep();
@@ -45,7 +45,7 @@ impl Root {
         self.into_image_word()
     }
 
-    /// Transfers it to a copy of an entry outside the keyspace.
+    /// Transfers the root to a copy of an entry outside the keyspace.
     pub(crate) fn into_image_word(self) -> NonNull<u8> {
         match self {
             Root::Rope(rope) => NonNull::from(Box::leak(rope)).cast(),
@@ -57,7 +57,7 @@ impl Root {
         }
     }
 
-    /// Takes it back from an entry; `None` if values of this encoding have no root.
+    /// Takes the root back from an entry; `None` if values of this encoding have no root.
     ///
     /// # Safety
     /// If the encoding has a root, the word came from [`Root::into_word`] of a root of this

@@ -14,7 +14,7 @@ use crate::value::rope::Rope;
 use crate::value::string::{StringInput, StringValue};
 use nagi_chunk::CHUNK_BYTES;
 
-/// The value's type is not the one that the operation works on.
+/// The error for a value of a type that the operation does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongType;
 
@@ -280,7 +280,7 @@ impl OwnedValue {
 pub struct SharedValue(pub(crate) OwnedValue);
 
 impl SharedValue {
-    /// Borrows it for reading.
+    /// Borrows the value for reading.
     #[must_use]
     pub fn read(&self) -> Value<'_> {
         match &self.0 {

@@ -65,7 +65,7 @@ impl AccessClock {
         AccessClock { now_ms, by_count, leaves_traces: true, tuning }
     }
 
-    /// The same, but accesses are not recorded.
+    /// Returns a clock that does not record accesses.
     pub(crate) fn untouching(self) -> Self {
         AccessClock { leaves_traces: false, ..self }
     }
@@ -146,7 +146,7 @@ impl AccessClock {
         u64::from(self.idle_ticks(access)) * TICK_MS
     }
 
-    /// The same in ticks.
+    /// Returns the idle time of an entry, in ticks.
     pub(crate) fn idle_ticks(self, access: u32) -> u32 {
         if access & BY_COUNT != 0 {
             let then = access >> MINUTES_SHIFT & MINUTES_MASK;
@@ -182,9 +182,9 @@ impl AccessClock {
 /// The access time or frequency of a saved value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
-    /// Its idle time, in milliseconds.
+    /// The idle time, in milliseconds.
     IdleMs(u64),
-    /// Its logarithmic access counter.
+    /// The logarithmic access counter.
     Frequency(u8),
 }
 
@@ -205,7 +205,8 @@ fn passed(now: u32, then: u32, mask: u32) -> u32 {
     if passed > furthest(mask) { 0 } else { passed }
 }
 
-/// Returns the longest time that such a clock can represent.
+/// Returns the longest time that a clock with this mask can represent. Longer differences between
+/// two readings are treated as readings from the future.
 fn furthest(mask: u32) -> u32 {
     mask - mask / 64
 }

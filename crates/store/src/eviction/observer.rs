@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// An evicted entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evicted {
-    /// Its key; empty if it is longer than 2 KiB.
+    /// The key; empty if it is longer than 2 KiB.
     pub key: Box<[u8]>,
-    /// The length of its value.
+    /// The length of the value in bytes.
     pub value_bytes: usize,
-    /// Whether it had been read since it was stored.
+    /// Whether the value had been read since it was stored.
     pub fetched: bool,
-    /// Its expiry, in milliseconds since 1970.
+    /// The expiry, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
-    /// Its idle time, in milliseconds.
+    /// The idle time, in milliseconds.
     pub idle_ms: u64,
 }
 

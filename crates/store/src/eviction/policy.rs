@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// The number of entries in a sample.
 pub(crate) const SAMPLES: usize = 16;
-/// How many of them may be evicted for never having been accessed. With more, a loop over slightly
-/// more keys than fit would lose each key just before it is requested.
+/// How many entries of a sample may be evicted for never having been accessed. With more, a loop
+/// over slightly more keys than fit would lose each key just before it is requested.
 const UNUSED_SAMPLES: usize = 8;
 /// How much faster an entry ages that was never accessed after it was stored.
 const UNUSED_AGEING: u32 = 6;
@@ -46,7 +46,7 @@ pub enum Policy {
     VolatileLfu,
     /// Any entry with an expiry.
     VolatileRandom,
-    /// Those that expire soonest.
+    /// The entries that expire soonest.
     VolatileTtl,
 }
 
@@ -63,7 +63,7 @@ impl Policy {
         (Policy::VolatileTtl, "volatile-ttl"),
     ];
 
-    /// Returns its name.
+    /// Returns the policy's name in `maxmemory-policy`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Policy::ALL.iter().find(|(policy, _)| *policy == self).map_or("", |(_, name)| name)
@@ -75,24 +75,24 @@ impl Policy {
         Policy::ALL.iter().find(|row| row.1.eq_ignore_ascii_case(name)).map(|row| row.0)
     }
 
-    /// Whether it spares entries without an expiry.
+    /// Whether the policy spares entries without an expiry.
     pub(crate) fn only_volatile(self) -> bool {
         use Policy::{VolatileLfu, VolatileLru, VolatileRandom, VolatileTtl};
         matches!(self, VolatileLru | VolatileLfu | VolatileRandom | VolatileTtl)
     }
 
-    /// Whether it compares entries.
+    /// Whether the policy compares entries.
     pub(crate) fn compares(self) -> bool {
         !matches!(self, Policy::NoEviction | Policy::AllKeysRandom | Policy::VolatileRandom)
     }
 
-    /// Whether it depends on the time or the number of accesses.
+    /// Whether the policy depends on the time or the number of accesses.
     #[must_use]
     pub fn looks_at_uses(self) -> bool {
         self.counts_uses() || matches!(self, Policy::AllKeysLru | Policy::VolatileLru)
     }
 
-    /// Whether it depends on the number of accesses.
+    /// Whether the policy depends on the number of accesses.
     #[must_use]
     pub fn counts_uses(self) -> bool {
         matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
@@ -130,7 +130,7 @@ impl Default for Limit {
 impl Limit {
     /// Allows a full search for victims again, because entries may have become evictable.
     pub(crate) fn search_again(&self) {
-        // It is nearly always false; without a write, its cache line stays shared.
+        // The flag is nearly always false; without a write, its cache line stays shared.
         if self.found_nothing.load(Ordering::Relaxed) {
             self.found_nothing.store(false, Ordering::Relaxed);
         }

@@ -22,7 +22,7 @@ pub(crate) unsafe fn of_fingerprint(bucket: NonNull<Word>, fingerprint: u16) -> 
     }
 }
 
-/// The same without the latch, while another thread may be writing the words.
+/// Like [`of_fingerprint`], without the latch: another thread may be writing the words.
 ///
 /// # Safety
 /// This is the first word of a bucket of a segment, which may have been freed.

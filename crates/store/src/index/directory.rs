@@ -37,7 +37,8 @@ type Element = AtomicPtr<u8>;
 struct Row {
     /// By shard: address and depth.
     shards: Box<[AtomicPtr<Element>]>,
-    /// The first key of a database must not count for the 2 KB that this takes.
+    /// Counts the row's 2 KB as overhead, so that they do not count as data of the database's first
+    /// key.
     _overhead: Overhead,
 }
 

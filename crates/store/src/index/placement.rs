@@ -70,8 +70,8 @@ impl Range {
         ((u128::from(offset) * u128::from(self.scale)) >> 64) as u64
     }
 
-    /// Returns how many entries there would be if all hashes had as many as this range has with
-    /// `entries`.
+    /// Returns the number of entries in all shards together, if each had the density of this range
+    /// with `entries` entries.
     pub(crate) fn density(&self, entries: usize) -> u64 {
         let density = (entries as u128 * u128::from(self.scale)) >> POSITION_BITS;
         u64::try_from(density).unwrap_or(u64::MAX)

@@ -134,7 +134,7 @@ impl Segment {
     /// Frees the segment, not the entries that it points to.
     ///
     /// # Safety
-    /// Nothing refers to it any more.
+    /// The segment is no longer referenced.
     pub(crate) unsafe fn free(self, pool: &PagePool) {
         let bytes = self.geometry().lines * LINE_BYTES;
         // SAFETY: the segment was allocated with this layout, and is not used any more.
@@ -363,7 +363,7 @@ impl Segment {
         self.header().overflow.as_ref().map_or(0, |list| list.len())
     }
 
-    /// Returns the end of the indexes, some of which are unused.
+    /// Returns an exclusive upper bound of the indexes, some of which are unused.
     pub(crate) fn end(&self) -> Index {
         let overflow = self.header().overflow.as_ref();
         self.geometry().lines * LANES + overflow.map_or(0, |list| list.end())
@@ -461,18 +461,18 @@ impl Segment {
         self.is_full_size() && !self.header().recorded_halves & HOMES != 0
     }
 
-    /// Iterates over the buckets of homes that have such words.
+    /// Iterates over the buckets of homes in which some words have no recorded half.
     pub(crate) fn unrecorded_buckets(&self) -> impl Iterator<Item = usize> + Clone + use<> {
         ones(!self.header().recorded_halves & HOMES)
     }
 
-    /// Iterates over the buckets of all other homes.
+    /// Iterates over the buckets of homes in which every word has its half recorded.
     pub(crate) fn recorded_buckets(&self) -> impl Iterator<Item = usize> + Clone + use<> {
         ones(self.header().recorded_halves & HOMES)
     }
 
-    /// Iterates over the words without a recorded half: those of some buckets, of the stash and of
-    /// the overflow list.
+    /// Iterates over the words without a recorded half: those of the buckets of homes, of the stash
+    /// and of the overflow list.
     pub(crate) fn unrecorded_words(&self) -> impl Iterator<Item = Word> + '_ {
         let stash = FULL_HOMES..self.geometry().lines - 1;
         let buckets = self.unrecorded_buckets().chain(stash);

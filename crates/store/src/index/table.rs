@@ -84,7 +84,8 @@ pub(crate) struct Table {
     progress: SnapshotProgress,
     /// Where the walk for a snapshot continues within a bucket.
     walk_cursor: Option<Box<BucketCursor>>,
-    /// Its memory, once it has been removed. Fields are dropped in order, so this is the last.
+    /// The table's memory, which counts as unfreed once the table is removed. Fields are dropped in
+    /// order, so this is the last.
     unfreed: Unfreed,
 }
 
@@ -526,7 +527,7 @@ impl Table {
         entry.kept_hash().unwrap_or_else(hash)
     }
 
-    /// Frees an unlinked entry, except what it owned.
+    /// Frees an unlinked entry. Returns the memory that it owned outside its block.
     fn free(&mut self, entry: Entry) -> Owned {
         let fields_due = fields_due_ms(entry);
         if fields_due.is_some() {

@@ -54,7 +54,7 @@ impl Slot<'_> {
                 let write = |string: &mut StringMut<'_>| {
                     parts.iter().for_each(|(at, bytes)| string.write(&Patch::new(*at, bytes)));
                 };
-                // The effect was reported for a string, so this is one as well.
+                // Such an effect is reported only for strings, so this value is a string as well.
                 if self.change(*len, write).is_ok() {
                     self.set_attributes(*attributes);
                 }

@@ -1,5 +1,5 @@
-//! Compaction: moves entries out of arenas that are mostly empty, even if nothing is freed any
-//! more.
+//! Compaction: moves entries out of arenas that are mostly empty, even if no operation frees
+//! memory.
 //!
 //! A table moves a few entries whenever one of its blocks is freed. After the last value of a store
 //! has been shortened, these moves may not suffice, and no other operation reaches the table. Large

@@ -22,11 +22,11 @@ use std::task::Waker;
 /// How an operation is isolated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OperationScope<'a> {
-    /// It takes the latches that it needs, while it runs.
+    /// The operation takes the latches that it needs, while it runs.
     Alone,
     /// The latches are held already, and all operations of this scope are atomic together.
     Latched(&'a (dyn HeldShards + 'a)),
-    /// As `Alone`, and its keys are claimed, so that it need not wait for that claim.
+    /// As `Alone`, but the operation's keys are claimed for it, so it need not wait for that claim.
     Claimed(PhantomData<&'a Claim>),
 }
 
@@ -184,7 +184,7 @@ impl<'a> Database<'a> {
         })
     }
 
-    /// The same for `work` that only replaces a value, which takes little time.
+    /// Like [`Database::write`], for `work` that only replaces a value, which takes little time.
     #[inline]
     pub(crate) fn write_briefly<R>(
         &self,
@@ -208,7 +208,7 @@ impl<'a> Database<'a> {
         result
     }
 
-    /// The same under a hold.
+    /// Runs `work` on the slot of a key whose latch is held already.
     #[inline(never)]
     #[expect(clippy::expect_used, reason = "with_shard always calls the closure")]
     fn write_latched<R>(
@@ -313,7 +313,7 @@ impl<'a> Database<'a> {
         }
     }
 
-    /// Passes the shard of a key to `look` under a hold.
+    /// Passes the shard of a key, whose latch is held already, to `look`.
     #[inline(never)]
     #[expect(clippy::expect_used, reason = "with_shard always calls the closure")]
     pub(crate) fn read_latched<R>(
@@ -329,7 +329,7 @@ impl<'a> Database<'a> {
         result.expect("the work was done")
     }
 
-    // As above.
+    // Always inlined, like `write_in`.
     #[inline(always)]
     fn read_in<R>(
         &self,
@@ -410,7 +410,8 @@ impl<'a> Database<'a> {
         if found { self.counters.hits.add(1) } else { self.counters.misses.add(1) }
     }
 
-    /// The same for the entry of a slot.
+    /// Counts a lookup of a slot's entry as a hit or a miss, and records an event if misses are
+    /// reported.
     pub(crate) fn count_lookup_in(&self, slot: &mut Slot<'_>) {
         let is_found = slot.entry().is_some();
         self.count_lookup(is_found);
@@ -418,7 +419,7 @@ impl<'a> Database<'a> {
         self.note_miss_in(slot);
     }
 
-    /// Counts a miss, if the lookup found nothing.
+    /// Records a miss event, if the lookup found nothing and misses are reported.
     pub(crate) fn note_miss_in(&self, slot: &mut Slot<'_>) {
         if self.reports_misses && self.store.hook.reports_misses() && slot.entry().is_none() {
             slot.note(Event::KeyMiss);

@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 /// The number of shards searched for one victim.
 const TRIES: usize = 512;
-/// The same, after a search of all shards has failed.
+/// The number of shards searched for one victim after a search of all shards has failed.
 const FEW_TRIES: usize = 4;
 /// The number of shards that are compared to choose the fullest, while they are small.
 const CHOICES: usize = 4;
-/// With fewer entries in the fullest of these, victims of several shards are compared.
+/// With fewer entries in the fullest of these shards, victims of several shards are compared.
 const FEW_ENTRIES: usize = 4;
 /// A shard with this many entries is not small: differences between shards have little effect.
 const MANY_ENTRIES: usize = 1000;
@@ -55,7 +55,7 @@ impl Database<'_> {
         self.make_room_sparing(&[])
     }
 
-    /// The same, without evicting keys with these hashes.
+    /// Like [`Database::make_room`], without evicting keys with these hashes.
     fn make_room_sparing(&self, kept: &[u64]) -> bool {
         if self.is_latched() {
             // Latches of other shards cannot be taken now; eviction ran before this one was taken.
@@ -64,7 +64,7 @@ impl Database<'_> {
         let Some(started) = self.store.is_over_limit().then(Instant::now) else { return true };
         let done = self.evict_since(started, kept);
         let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        // Every command reads the fields next to it.
+        // Written only if necessary, because every command reads the adjacent fields.
         let longest_us = &self.store.limit.longest_eviction_us;
         if took_us > longest_us.load(Ordering::Relaxed) {
             longest_us.fetch_max(took_us, Ordering::Relaxed);
@@ -92,8 +92,8 @@ impl Database<'_> {
         true
     }
 
-    /// The same as [`Database::make_room`], after a command that has added much data. Call it until
-    /// it returns `false`; `true` means that memory is still above the limit and something can be
+    /// Like [`Database::make_room`], after a command that has added much data. Call it until it
+    /// returns `false`; `true` means that memory is still above the limit and something can be
     /// evicted other than the keys with the hashes `written`. Such a command waits until there is
     /// room, because memory could otherwise grow without bound; other commands do not wait.
     #[must_use]
@@ -102,8 +102,8 @@ impl Database<'_> {
         is_over() && self.make_room_sparing(written) && is_over()
     }
 
-    /// The same, between commands, so that a lowered limit takes effect even without commands.
-    /// Returns whether there is more to do and something can be evicted.
+    /// Like [`Database::make_room`], between commands, so that a lowered limit takes effect even
+    /// without commands. Returns whether there is more to do and something can be evicted.
     #[must_use]
     pub fn evict_between_commands(&self) -> bool {
         if !self.store.is_over_limit() {
@@ -337,7 +337,7 @@ impl Store {
         (accounting::now().data + pages as u64).saturating_sub(idle as u64)
     }
 
-    /// The same, including all free space on these pages.
+    /// Returns the bytes of [`Store::data_bytes`], but with all free space on the store's pages.
     #[must_use]
     pub fn allocated_data_bytes(&self) -> u64 {
         accounting::now().data + self.page_bytes() as u64

@@ -97,13 +97,13 @@ impl Shard {
         (entries, self.locator.range.density(entries))
     }
 
-    /// The number of selected databases that have entries in this shard.
+    /// Returns the number of selected databases that have entries in this shard.
     pub(crate) fn count_filled(&self, is_selected: impl Fn(usize) -> bool) -> usize {
         let tables = self.tables.iter().enumerate();
         tables.filter(|(index, table)| is_selected(*index) && table.len() > 0).count()
     }
 
-    /// Whether there is any entry; with `volatile`, any that has an expiry.
+    /// Whether there is any entry; with `volatile`, any entry with an expiry.
     pub(crate) fn has_any(&self, volatile: bool) -> bool {
         let len = |table: &Table| if volatile { table.volatile_len() } else { table.len() };
         self.tables.iter().any(|table| len(table) > 0)

@@ -115,7 +115,7 @@ impl<'a> Slot<'a> {
         self.was_expired
     }
 
-    /// How often the entry was changed by the operation.
+    /// Returns how many times the operation has changed the entry.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.into()
     }
@@ -175,7 +175,7 @@ impl<'a> Slot<'a> {
         self.record = None;
     }
 
-    /// The record, if changes are reported and anything has changed.
+    /// Takes the record, if changes are reported and anything has changed.
     #[inline]
     pub(crate) fn take_record(&mut self) -> Option<Box<Recorded>> {
         let record = self.record.take()?;
@@ -194,7 +194,7 @@ impl<'a> Slot<'a> {
         self.gained_expiry
     }
 
-    /// The time of the operation, in milliseconds since 1970.
+    /// Returns the time of the operation, in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> u64 {
         self.moment.now_ms
     }
@@ -204,19 +204,19 @@ impl<'a> Slot<'a> {
         self.moment.access.leaves_traces()
     }
 
-    /// The entry.
+    /// Returns the entry, if there is one.
     pub(crate) fn entry(&self) -> Option<EntryView<'_>> {
         // SAFETY: changing the entry takes the slot exclusively, which ends this borrow.
         self.occupant().map(|(_, entry)| unsafe { EntryView::new(entry) })
     }
 
-    /// The string, if there is an entry.
+    /// Returns the string, if there is an entry.
     #[inline]
     pub(crate) fn string(&self) -> Result<Option<StringValue<'_>>, WrongType> {
         self.entry().map(|entry| entry.string()).transpose()
     }
 
-    /// The collection, if there is an entry.
+    /// Returns the collection, if there is an entry.
     #[inline]
     pub(crate) fn collection<C: Collection>(&self) -> Result<Option<C::Ref<'_>>, WrongType> {
         self.entry().map(|entry| entry.collection::<C>()).transpose()
@@ -293,7 +293,7 @@ impl<'a> Slot<'a> {
         result
     }
 
-    /// The stream, if there is an entry.
+    /// Returns the stream, if there is an entry.
     pub(crate) fn stream(&self) -> Result<Option<&Stream>, WrongType> {
         self.entry().map(|entry| entry.value().stream()).transpose()
     }
@@ -339,7 +339,8 @@ impl<'a> Slot<'a> {
         self.put_as(value, attributes, ValueOutcome::Goes);
     }
 
-    /// The same, with what happens to the old value.
+    /// Stores an entry, replacing any other; `outcome` tells whether the old value stays in the
+    /// store.
     fn put_as(&mut self, value: NewValue<'_>, attributes: Attributes, outcome: ValueOutcome) {
         self.changes += 1;
         if let Some(bytes) = value.piece().filter(|bytes| bytes.len() > QUICK_BYTES) {
@@ -415,7 +416,7 @@ impl<'a> Slot<'a> {
             {
                 self.changes += 1;
                 let mut entry = self.table.mutable(self.barrier, entry, ValueOutcome::Stays);
-                // SAFETY: its encoding says that it is an integer.
+                // SAFETY: the entry's encoding says that its value is an integer.
                 unsafe { entry.replace_int(value) };
             }
             value => {
@@ -424,7 +425,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// The same, creating the entry if there is none.
+    /// Like [`Slot::set_value`], but creates the entry if there is none.
     pub(crate) fn set_or_put(&mut self, value: NewValue<'_>) {
         match self.place {
             Some(_) => self.set_value(value),
@@ -471,8 +472,8 @@ impl<'a> Slot<'a> {
         self.change_counted(least_len, |string, _| (change(string), 1))
     }
 
-    /// The same, where `change` gets whether the string was created or extended, and returns the
-    /// number of changes.
+    /// Like [`Slot::change`], but `change` also receives whether the string was created or
+    /// extended, and returns the number of changes.
     pub(crate) fn change_counted<R>(
         &mut self,
         least_len: usize,
@@ -506,7 +507,7 @@ impl<'a> Slot<'a> {
         };
         self.changes = changes_before + count;
         if let Some(record) = self.record.as_mut().filter(|_| count == 0) {
-            // It was rewritten unchanged.
+            // The string was rewritten with the same bytes.
             record.written.clear();
         }
         Ok(result)
@@ -549,12 +550,12 @@ impl<'a> Slot<'a> {
         self.reshape(Attributes { cas: None, ..entry.attributes() });
     }
 
-    /// The entry's idle time when the slot was opened, in milliseconds.
+    /// Returns the entry's idle time when the slot was opened, in milliseconds.
     pub(crate) fn idle_ms(&self) -> u64 {
         self.moment.access.idle_ms(self.last_access)
     }
 
-    /// The number of the latest version.
+    /// Returns the number of the latest version.
     pub(crate) fn last_cas(&self) -> u64 {
         *self.last_cas
     }
@@ -564,7 +565,7 @@ impl<'a> Slot<'a> {
         *self.last_cas = (*self.last_cas).max(cas);
     }
 
-    /// The number for a version that is about to be stored.
+    /// Returns the number for a version that is about to be stored.
     pub(crate) fn next_cas(&mut self) -> u64 {
         *self.last_cas += 1;
         *self.last_cas
@@ -589,7 +590,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Changes the version's number; `None` is equivalent to one that no client has seen.
+    /// Sets the version's number; `None` is equivalent to a number that no client has seen.
     pub(crate) fn set_cas(&mut self, cas: Option<u64>) {
         let Some((_, entry)) = self.occupant() else { return };
         let attributes = entry.attributes();
@@ -598,7 +599,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// The number of the entry's version, assigned now if it has none.
+    /// Returns the number of the entry's version, assigned now if it has none.
     pub(crate) fn ensure_cas(&mut self) -> u64 {
         let Some((_, entry)) = self.occupant() else { return 0 };
         let attributes = entry.attributes();

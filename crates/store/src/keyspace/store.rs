@@ -214,13 +214,13 @@ impl Store {
         self.pool.maintain();
     }
 
-    /// Announces that about so many bytes will be stored in bulk, so that memory can be mapped in
-    /// larger steps; 0 when they are stored.
+    /// Announces that about `bytes` bytes will be stored in bulk, so that memory can be mapped in
+    /// larger steps. Call it with 0 once they are stored.
     pub fn expect(&self, bytes: u64) {
         self.pool.expect(bytes);
     }
 
-    /// Whether requests must look for their keys among the claimed ones; call this within a batch,
+    /// Whether requests must look up their keys among the claimed names; call this within a batch,
     /// before each request.
     #[inline]
     #[must_use]
@@ -233,14 +233,14 @@ impl Store {
         self.claims.is_anything_claimed()
     }
 
-    /// A predicate on the hashes of keys: whether the key is claimed and must stay; `None` if no
-    /// key is claimed. Call this within a batch.
+    /// Returns a predicate on hashes of keys that tells whether the key is claimed and must stay;
+    /// `None` if no key is claimed. Call this within a batch.
     pub(crate) fn spared(&self) -> Option<impl Fn(u64) -> bool + '_> {
         self.claims.any().then_some(|hash| self.claims.holds(hash))
     }
 
-    /// Whether a request must wait before it uses one of `keys`. If so, `waker` is called when
-    /// another try is worthwhile, and the result must be kept until that try.
+    /// Returns a place in a queue if a request must wait before it uses one of `keys`. The place
+    /// must be kept until the next try; `waker` is called when that is worthwhile.
     pub fn meets_claim<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,
@@ -250,18 +250,19 @@ impl Store {
         keys.into_iter().find_map(|key| self.claims.meet(self.key(key).hash, intent, waker))
     }
 
-    /// The same for a request on whole databases.
+    /// Like [`Store::meets_claim`], for a request on whole databases.
     pub fn meets_any_claim(&self, waker: &Waker) -> Option<Wait> {
         self.claims.meet_any(waker)
     }
 
-    /// Runs `work` while nothing is claimed; see [`Claims::unclaimed`].
+    /// Runs `work` while nothing is claimed; see [`Claims::unclaimed`]. If something is claimed,
+    /// returns a place in a queue, and `work` does not run.
     pub fn unclaimed(&self, waker: &Waker, work: impl FnOnce()) -> Option<Wait> {
         self.claims.unclaimed(waker, work)
     }
 
     /// Announces that claims will be taken one after the other, each of which is cheaper while the
-    /// result lives. Waits until all batches have ended that are under way.
+    /// result lives. Waits until all batches in progress have ended.
     #[must_use]
     pub fn announce_claims(&self) -> Announcement {
         Announcement::new(&self.claims, &self.quiescence)
@@ -400,7 +401,7 @@ impl Store {
     }
 
     /// Exchanges two databases. All clients see the exchange. Their tables are exchanged with all
-    /// latches held. To exchange one with itself has no effect: its watched keys stay as they are.
+    /// latches held. Exchanging a database with itself has no effect, not even on watched keys.
     pub fn swap(&self, first: usize, second: usize) {
         if first == second {
             return;
@@ -435,8 +436,8 @@ impl Store {
         self.pool.provide();
     }
 
-    /// Returns a slice of unused memory to the kernel, even if it will be needed again. Returns the
-    /// number of bytes.
+    /// Returns a slice of unused memory to the kernel, even if it will be needed again. The result
+    /// is the number of bytes.
     pub fn purge(&self) -> usize {
         self.pool.purge()
     }
@@ -458,7 +459,7 @@ impl Store {
         self.pool.is_small()
     }
 
-    /// Returns the free bytes of these pages, available for entries of their size class.
+    /// Returns the free bytes of the store's pages, available for entries of their size class.
     pub(crate) fn idle_bytes(&self) -> usize {
         self.pool.idle_bytes()
     }

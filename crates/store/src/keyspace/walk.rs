@@ -10,7 +10,7 @@ pub(super) const WAITING_BYTES: usize = 8 << 20;
 /// One worker's part in the walk.
 #[derive(Debug, Default)]
 pub struct Walker {
-    /// Its current shard, if any.
+    /// The worker's current shard, if any.
     shard: Option<usize>,
     images: Option<Images>,
 }

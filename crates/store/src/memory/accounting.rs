@@ -25,15 +25,15 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// The threshold up to which a thread does not publish its sum.
+/// The number of bytes up to which a thread does not publish its sum.
 const STEP_BYTES: i64 = 32 * 1024;
 
 static ALLOCATED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
-/// The part of it that belongs to clients.
+/// The part of `ALLOCATED_BYTES` that belongs to clients.
 static CHARGED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
-/// The part that the process and its workers allocated at the start.
+/// The part of `ALLOCATED_BYTES` that the process and its workers allocated at the start.
 static STARTUP_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
-/// The part that is overhead added later.
+/// The part of `ALLOCATED_BYTES` that is overhead added later.
 static ADDED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 /// The part of mapped memory that is overhead added later.
 static ADDED_MAPPED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
@@ -44,7 +44,7 @@ thread_local! {
     static UNPUBLISHED_BYTES: Cell<i64> = const { Cell::new(0) };
     /// The sum of what this thread has published.
     static PUBLISHED_BYTES: Cell<i64> = const { Cell::new(0) };
-    /// The part of it in [`STARTUP_BYTES`] and in [`ADDED_BYTES`].
+    /// The part of the published sum that counts in [`STARTUP_BYTES`] and in [`ADDED_BYTES`].
     static OVERHEAD_BY_THREAD: Cell<i64> = const { Cell::new(0) };
     /// The use of the memory that this thread publishes.
     static USE: Cell<Use> = const { Cell::new(Use::Any) };
@@ -55,9 +55,9 @@ thread_local! {
 enum Use {
     /// Data, clients or overhead.
     Any,
-    /// It counts in [`STARTUP_BYTES`] too.
+    /// Overhead from the start, which also counts in [`STARTUP_BYTES`].
     Startup,
-    /// It counts in [`ADDED_BYTES`] too.
+    /// Overhead added later, which also counts in [`ADDED_BYTES`].
     Overhead,
 }
 
@@ -279,7 +279,7 @@ impl LargeOverhead {
         overhead
     }
 
-    /// Sets its bytes: those of the general allocator, and those that are mapped.
+    /// Sets the number of bytes: those of the general allocator, and those that are mapped.
     pub fn set(&mut self, general: usize, mapped: usize) {
         self.general.set(general);
         if mapped != self.mapped_bytes {
@@ -321,7 +321,8 @@ pub(crate) fn publish() {
 }
 
 fn add_published(bytes: i64) {
-    // A thread that is ending has no sum any more, and measures nothing.
+    // The thread-local sum of a thread that is ending has been destroyed; the thread measures
+    // nothing.
     let _ = PUBLISHED_BYTES.try_with(|sum| sum.set(sum.get() + bytes));
     match USE.try_with(Cell::get).unwrap_or(Use::Any) {
         Use::Any => {}
@@ -359,8 +360,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
             return unsafe { self.0.dealloc(pointer, layout) };
         }
         let Some(memory) = NonNull::new(pointer) else { return };
-        // SAFETY: memory of this layout was mapped, and the caller guarantees that it is not used
-        // any more.
+        // SAFETY: memory of this layout was mapped, and the caller guarantees that it is no longer
+        // used.
         unsafe { mapped::unmap(memory, layout.size()) };
     }
 
@@ -426,7 +427,8 @@ pub(crate) fn vector_bytes<T>(vector: &Vec<T>) -> isize {
 
 #[inline]
 fn count(bytes: i64) {
-    // A thread that is ending has no counter any more; what it still frees is published at once.
+    // The thread-local counter of a thread that is ending has been destroyed; its last allocations
+    // and frees are published at once.
     let due = UNPUBLISHED_BYTES.try_with(|unpublished| {
         let sum = unpublished.get() + bytes;
         let is_due = sum.abs() >= STEP_BYTES;

@@ -77,7 +77,7 @@ struct Header {
     last: u32,
     /// The end of the memory that is provided, or soon will be, in whole pages.
     touched: u32,
-    /// Its index among the table's arenas.
+    /// The arena's index among the table's arenas.
     place: u32,
     padding: u32,
 }
@@ -147,7 +147,7 @@ impl Arenas {
     /// Frees a block that [`Arenas::take`] returned.
     ///
     /// # Safety
-    /// It came from these arenas, and nothing refers to it any more.
+    /// The block came from these arenas, and is no longer referenced.
     pub(crate) unsafe fn free(&mut self, memory: NonNull<u8>) {
         // SAFETY: a block follows its piece's head.
         let piece = Piece(unsafe { memory.sub(HEAD_BYTES) });
@@ -273,8 +273,8 @@ impl Arenas {
         arena
     }
 
-    /// Turns the memory after the last piece of an arena into a hole, once nothing is appended to
-    /// it any more.
+    /// Turns the memory after the last piece of an arena into a hole, once no more pieces are
+    /// appended to the arena.
     ///
     /// # Safety
     /// The arena belongs to this table and is not the open one.

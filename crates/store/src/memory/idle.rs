@@ -183,7 +183,7 @@ impl Idle {
     ///
     /// # Safety
     /// The unit has the size that was passed to [`Idle::new`], is in a region that has its notes at
-    /// its start, and nothing refers to it any more.
+    /// its start, and is no longer referenced.
     pub(crate) unsafe fn free(&mut self, unit: Unit, bytes: usize) {
         let list = if bytes == 0 { &mut self.cold } else { &mut self.warm };
         // SAFETY: the caller guarantees it.

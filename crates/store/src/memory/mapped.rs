@@ -47,7 +47,7 @@ pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
 /// kernel has no more memory.
 ///
 /// # Safety
-/// It was mapped with `old` bytes, and only the caller references it.
+/// The memory was mapped with `old` bytes, and only the caller references it.
 pub(crate) unsafe fn remap(start: NonNull<u8>, old: usize, new: usize) -> Option<NonNull<u8>> {
     let (old, new) = (rounded(old), rounded(new));
     // SAFETY: the caller guarantees it.
@@ -61,7 +61,7 @@ pub(crate) unsafe fn remap(start: NonNull<u8>, old: usize, new: usize) -> Option
 /// Unmaps the memory.
 ///
 /// # Safety
-/// It was mapped with `bytes` bytes, and is no longer referenced.
+/// The memory was mapped with `bytes` bytes, and is no longer referenced.
 pub(crate) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
     let bytes = rounded(bytes);
     // SAFETY: the caller guarantees it.

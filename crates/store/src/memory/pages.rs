@@ -48,17 +48,19 @@ const STEP_PAGES: usize = if cfg!(miri) { 8 } else { 64 };
 const LOW_PAGES: usize = STEP_PAGES;
 /// With this few left, a worker provides pages itself. They suffice for one batch.
 const CRITICAL_PAGES: usize = STEP_PAGES / 2;
-/// The same for arenas, for which only addresses are reserved.
+/// The corresponding numbers for arenas, of which only addresses are reserved.
 const LOW_ARENAS: usize = 16;
 const CRITICAL_ARENAS: usize = 4;
 
 /// Arenas are provided whole if this many bytes are announced: all but the last of each table will
 /// be full, and the others take at most a sixteenth of this.
 const MANY_BYTES: u64 = 256 << 20;
-/// The same in a store that already has this many bytes, because clients would notice the waits.
+/// Arenas are also provided whole in a store that already has this many bytes, because clients
+/// would notice the waits.
 const LARGE_BYTES: usize = 128 << 20;
-/// Not, however, if more than one in this many bytes of its memory is free on pages and in arenas,
-/// as with many databases that have a few large entries each.
+/// Arenas are not provided whole, however, if more than one in this many bytes of the store's
+/// memory is free on pages and in arenas, as with many databases that have a few large entries
+/// each.
 const MAX_IDLE_PART: usize = 4;
 /// The maximum number of arenas in use whose memory the preparer has yet to provide.
 const MAX_LATE: usize = 512;
@@ -101,7 +103,7 @@ const CRITICAL: u8 = 2;
 pub(crate) struct PagePool {
     pages: Latch<Pages>,
     arenas: Latch<Arenas>,
-    /// The bytes of pages in use, and of arenas up to the end of what was ever written.
+    /// The bytes of pages in use, and of arenas in use up to the last byte ever written.
     used_bytes: AtomicUsize,
     /// How many of these bytes their owners do not use at the moment.
     idle_bytes: AtomicIsize,
@@ -204,7 +206,7 @@ impl PagePool {
     /// Frees a page.
     ///
     /// # Safety
-    /// It came from [`PagePool::take`] of this pool, and nothing refers to it any more.
+    /// The page came from [`PagePool::take`] of this pool, and is no longer referenced.
     pub(crate) unsafe fn free(&self, page: Page) {
         // SAFETY: the caller guarantees it.
         unsafe { self.free_to(page, |pages| &mut pages.blocks) };
@@ -218,8 +220,8 @@ impl PagePool {
     /// Frees a segment's page.
     ///
     /// # Safety
-    /// It came from [`PagePool::take_segment`] of this pool, and nothing references it any more
-    /// except prefetching, which reads it as a segment.
+    /// The page came from [`PagePool::take_segment`] of this pool, and is no longer referenced
+    /// except by prefetching, which reads it as a segment.
     pub(crate) unsafe fn free_segment(&self, page: Page) {
         // SAFETY: the caller guarantees it.
         unsafe { self.free_to(page, |pages| &mut pages.segments) };
@@ -254,7 +256,7 @@ impl PagePool {
     }
 
     /// # Safety
-    /// It is a page of that kind of this pool, and nothing refers to it any more.
+    /// The page is of that kind, came from this pool, and is no longer referenced.
     unsafe fn free_to(&self, page: Page, kind: Kind) {
         note_unit();
         self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
@@ -288,7 +290,7 @@ impl PagePool {
     /// Frees an arena of which `touched` bytes have memory.
     ///
     /// # Safety
-    /// It came from this pool, and nothing refers to it any more.
+    /// The arena came from this pool, and is no longer referenced.
     pub(crate) unsafe fn free_arena(&self, arena: Arena, touched: usize) {
         note_unit();
         self.used_bytes.fetch_sub(touched, Ordering::Relaxed);
@@ -506,7 +508,7 @@ impl PagePool {
     }
 
     /// Returns a slice of memory to the kernel if more is idle than the next requests need. No
-    /// latch is held meanwhile. Returns whether it did.
+    /// latch is held meanwhile. The result tells whether memory was returned.
     pub(crate) fn cool(&self) -> bool {
         self.cool_by(SLICE_BYTES)
     }
@@ -515,8 +517,8 @@ impl PagePool {
         self.warm_bytes() > MAX_WARM_BYTES && self.release_warm(|_| WARM_BYTES, bytes) > 0
     }
 
-    /// The same, but returns all idle memory of a kind that was not requested during the last
-    /// second. Call it from time to time.
+    /// Like [`PagePool::cool`], but returns all idle memory of a kind that was not requested during
+    /// the last second. Call it from time to time.
     pub(crate) fn rest(&self) {
         let (now, before) = (ticks::now(), self.checked_at.load(Ordering::Relaxed));
         let is_due = ticks::duration(now.wrapping_sub(before)) >= CHECK_INTERVAL;
@@ -548,13 +550,13 @@ impl PagePool {
         self.arenas.lock().idle.check();
     }
 
-    /// Returns a part of the idle memory to the kernel. Returns how many bytes.
+    /// Returns a part of the idle memory to the kernel. The result is the number of bytes.
     pub(crate) fn purge(&self) -> usize {
         self.release_warm(|_| 0, SLICE_BYTES)
     }
 
-    /// Returns up to `most_bytes` of each kind of warm memory to the kernel, beyond what is kept of
-    /// it. Returns how many bytes.
+    /// Returns up to `most_bytes` of each kind of warm memory to the kernel, beyond the part that
+    /// `kept_bytes` keeps. The result is the number of bytes.
     #[cold]
     fn release_warm(&self, kept_bytes: impl Fn(&Idle) -> usize, most_bytes: usize) -> usize {
         let room = most_bytes / PAGE_BYTES;
@@ -603,7 +605,7 @@ impl PagePool {
     /// Returns the memory of units to the kernel.
     ///
     /// # Safety
-    /// They are unused, in no list, and belong to the pool.
+    /// The units are unused, in no list, and belong to the pool.
     unsafe fn release(&self, units: &mut [(Unit, usize)]) {
         for (first, bytes) in runs(units) {
             // SAFETY: the caller guarantees it.

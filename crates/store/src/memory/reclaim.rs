@@ -65,7 +65,7 @@ pub(crate) fn freed() -> u64 {
     FREED.load(Ordering::Relaxed).saturating_sub(FREED_BEFORE.load(Ordering::Relaxed))
 }
 
-/// Resets the counter.
+/// Resets the number of objects that [`freed`] returns.
 pub(crate) fn reset_freed() {
     FREED_BEFORE.store(FREED.load(Ordering::Relaxed), Ordering::Relaxed);
 }
@@ -83,21 +83,21 @@ pub fn free_elsewhere(removed: impl Send + 'static) {
     FREER.hand(Box::new(removed));
 }
 
-/// The same, for this many bytes of data, which count until they are freed: meanwhile no write is
-/// refused and nothing is evicted because of them.
+/// Like [`free_elsewhere`], for this many bytes of data, which count until they are freed:
+/// meanwhile no write is refused and nothing is evicted because of them.
 pub(crate) fn free_data(removed: impl Send + 'static, bytes: u64) {
     // The parts of a tuple are dropped in order.
     free_elsewhere((removed, Unfreed::new(bytes)));
 }
 
-/// Ends this thread; the next large value starts it again.
+/// Ends the thread; the next large value starts it again.
 pub(crate) fn end() {
     FREER.end();
 }
 
 /// Objects removed under a latch, to be freed after it is released.
 pub(crate) trait Removed: Send + 'static {
-    /// Whether it is empty and has never held anything.
+    /// Whether the value is empty and has never held anything.
     fn is_empty(&self) -> bool;
 
     /// Returns the number of objects that the reclaimer has to free; 0 if freeing takes no time, or
@@ -140,7 +140,7 @@ impl Reclaimer {
     #[inline]
     pub(crate) fn free(&self, removed: impl Removed) {
         if removed.is_empty() {
-            // It has never held anything, so it owns no memory either.
+            // The value has never held anything, so it owns no memory either.
             return std::mem::forget(removed);
         }
         self.free_some(removed);

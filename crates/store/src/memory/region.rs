@@ -108,7 +108,7 @@ mod real {
     /// parts too.
     ///
     /// # Safety
-    /// It is a region.
+    /// The address is the start of a region.
     pub(crate) unsafe fn want_small_pages(region: NonNull<u8>) {
         holds::note(Work { requests: 1, ..Work::default() });
         // SAFETY: no byte changes. A kernel without large pages may ignore the request.

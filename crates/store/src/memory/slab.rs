@@ -44,7 +44,7 @@ const NONE: u16 = u16::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     pub(crate) memory: NonNull<u8>,
-    /// Whether it came from the general allocator.
+    /// Whether the memory came from the general allocator.
     pub(crate) on_heap: bool,
 }
 
@@ -67,8 +67,8 @@ struct Larger {
     on_heap_bytes: usize,
 }
 
-/// The memory of an empty one. It stays when all blocks have been freed, and does not count as
-/// data: otherwise eviction could not meet the smallest limits.
+/// The memory of a [`Larger`] without blocks. It stays when all blocks have been freed, and does
+/// not count as data: otherwise eviction could not meet the smallest limits.
 const LARGER_BYTES: isize = size_of::<Larger>().cast_signed();
 
 #[derive(Clone, Debug, Default)]
@@ -218,7 +218,7 @@ impl Slab {
     /// Frees a block of `bytes`.
     ///
     /// # Safety
-    /// It came from this slab for the same `bytes`, and nothing refers to it any more.
+    /// The block came from this slab for the same `bytes`, and is no longer referenced.
     pub(crate) unsafe fn free(&mut self, block: Block, bytes: usize) {
         let class = class_of(bytes).and_then(|index| Some((index, self.classes.get_mut(index)?)));
         match class {
@@ -242,12 +242,13 @@ impl Slab {
         }
     }
 
-    /// Returns a block in use to be moved, if so many blocks of the size of `bytes` are free that
-    /// its page can be emptied, or so many bytes that its arena can. The caller allocates a new
-    /// block, copies, and frees this one.
+    /// Returns a block in use to be moved, if enough blocks of the size of `bytes` are free to
+    /// empty its page, or enough bytes to empty its arena. The caller allocates a new block, copies
+    /// the contents, and frees this one.
     pub(crate) fn relocation(&mut self, bytes: usize) -> Option<NonNull<u8>> {
         let from = class_of(bytes).and_then(|index| self.relocation_of(index));
-        // If all entries have become small, nothing is freed in the arenas any more.
+        // The arenas are checked for every size: if all entries have become small, no block in an
+        // arena is freed.
         from.or_else(|| self.larger.as_mut()?.arenas.relocation())
     }
 
@@ -316,8 +317,8 @@ impl Class {
     /// The block is in use and on a page of this class.
     unsafe fn free(&mut self, index: usize, memory: NonNull<u8>) -> Option<Page> {
         let offset = memory.addr().get() % PAGE_BYTES;
-        // SAFETY: pages are aligned, so the page begins this much before the block, which is not in
-        // use any more.
+        // SAFETY: pages are aligned, so the page begins this much before the block, which is no
+        // longer in use.
         let page = unsafe {
             memory.cast::<u16>().add(1).write(note_of(memory).free);
             memory.write(FREE);

@@ -1,4 +1,5 @@
-//! A claim that grows by a key, or to everything, as a script's does, beside a cut and FLUSHALL.
+//! Tests a claim that grows by a key or to the whole keyspace, concurrently with a cut and
+//! FLUSHALL.
 
 use super::{Contents, World, bell, check, spawn};
 use crate::types::string::SetOptions;
@@ -6,9 +7,9 @@ use crate::{Claim, ClaimProgress, Database, Growing, Growth, Intent, Scope};
 use loom::thread;
 use std::sync::Arc;
 
-/// Enough for each of two threads to interrupt the other between any two steps.
+/// Enough for each of two threads to preempt the other between any two steps.
 const PREEMPTIONS: usize = 3;
-/// For three threads, which would take hours with more.
+/// For three threads, because more preemptions would take hours.
 const FEW_PREEMPTIONS: usize = 2;
 
 const BEFORE: &str = "before";
@@ -45,7 +46,7 @@ impl World {
         }
     }
 
-    /// Adds a key, or everything, as the script thread does when a script uses it.
+    /// Adds a key, or the whole keyspace, as the script thread does when a script uses it.
     fn grow(&self, claim: &mut Claim, key: Option<&str>) {
         let (bell, waker) = bell();
         let counters = self.store.counters(0);
@@ -61,7 +62,7 @@ impl World {
         }
     }
 
-    /// A script that sets both keys and has declared one.
+    /// Executes a script that sets both keys and has declared one.
     fn script(&self) {
         let mut claim = self.claim("a");
         self.run(0, |db| set(db, "a", SCRIPT));
@@ -69,7 +70,7 @@ impl World {
         self.run(0, |db| set(db, "b", SCRIPT));
     }
 
-    /// A script that calls FLUSHALL in between.
+    /// Executes a script that calls FLUSHALL between its writes.
     fn script_that_flushes(&self) {
         let mut claim = self.claim("a");
         self.run(0, |db| set(db, "a", SCRIPT));
@@ -78,7 +79,7 @@ impl World {
         ["a", "b"].into_iter().for_each(|key| self.run(0, |db| set(db, key, SCRIPT)));
     }
 
-    /// FLUSHALL of a client. Returns the number of removed keys.
+    /// Executes a client's FLUSHALL. Returns the number of removed keys.
     fn flush_all(&self, worker: usize) -> u64 {
         let (bell, waker) = bell();
         let mut last = None;

@@ -1,10 +1,10 @@
-//! Every interleaving of threads that use one store, by loom: run with `cargo xtask loom`.
+//! Tests every interleaving of threads that use one store with loom: `cargo xtask loom`.
 //!
 //! Operations, latches, claims, the cut, the walk, images and trees are the real ones. The thread
 //! that makes the cut also walks, and without the reclaimer, values are freed by the thread that
 //! drops them. Loom observes the counts of nodes, latches, claims and the store's word, and
-//! (through [`crate::tree`]'s headers) accesses to nodes; of other data, only what is read is
-//! compared.
+//! (through [`crate::tree`]'s headers) accesses to nodes. Races on other data show only in the
+//! values that are read.
 
 mod growing_claims;
 mod tree;
@@ -29,8 +29,8 @@ type Contents = BTreeMap<String, Vec<String>>;
 
 struct World {
     store: Store,
-    /// Numbers what threads do in the order in which they do it; unknown to loom, so that it orders
-    /// nothing.
+    /// Numbers the steps of all threads in the order of execution. Loom does not see this counter,
+    /// so it synchronizes nothing.
     steps: AtomicUsize,
 }
 
@@ -38,9 +38,10 @@ struct World {
 #[derive(Debug)]
 struct Saved {
     contents: Contents,
-    /// The step before the cut: what has ended by then belongs to the snapshot.
+    /// The step before the cut: operations that ended before it belong to the snapshot.
     before_cut: usize,
-    /// The step at which the keys have been counted: what begins later sees the cut.
+    /// The step at which the keys had been counted: operations that begin after it do not belong to
+    /// the snapshot.
     counted: usize,
 }
 
@@ -99,7 +100,7 @@ impl World {
         Saved { contents, before_cut, counted }
     }
 
-    /// What the store contains.
+    /// Returns the contents of the store.
     fn contents(&self) -> Contents {
         let under = |key: &'static str| {
             let look = |entry: Option<EntryView<'_>>| entry.map(|entry| elements(&entry));
@@ -121,7 +122,7 @@ fn elements(entry: &EntryView<'_>) -> Vec<String> {
     elements
 }
 
-/// An element without what fills it up.
+/// Returns an element without its padding.
 fn shown(element: StringValue<'_>) -> String {
     let text = element.with_bytes(|it| String::from_utf8_lossy(it).into_owned());
     text.trim_end_matches('.').to_owned()

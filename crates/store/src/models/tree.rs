@@ -1,5 +1,6 @@
-//! A list in the form of a tree, of several nodes, which a writer changes, a consumer pops from, a
-//! saver reads as it was at the cut, and COPY shares with another key that is then changed.
+//! Tests a list in the form of a tree of several nodes, while a writer changes it, a consumer pops
+//! from it, a saver reads it as it was at the cut, and COPY shares it with another key that is then
+//! changed.
 
 use super::{Contents, Saved, World, check, shown, spawn};
 use crate::types::list::Push;
@@ -12,7 +13,7 @@ const ELEMENTS: usize = 24;
 const ELEMENT_BYTES: usize = 400;
 const LIMIT: ListLimit = ListLimit::Bytes(8192);
 
-/// A change, in the order in which threads make theirs.
+/// A change of the list or its copy. A thread makes its changes in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     /// RPUSH a w
@@ -25,7 +26,7 @@ enum Change {
     PushToCopy,
 }
 
-/// A thread that changes the list beside the saver.
+/// A thread that changes the list while the saver runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Writer,
@@ -62,7 +63,7 @@ fn push(db: Database<'_>, key: &str, names: &[&str]) -> u64 {
     db.push(db.key(key.as_bytes()), &push).unwrap().unwrap()
 }
 
-/// Pops the first element, and reads it when the latch has been released.
+/// Pops the first element, and reads it after the latch has been released.
 fn pop(db: Database<'_>) -> Option<String> {
     let popped = db.pop(db.key(b"a"), Side::Start, 1, LIMIT, |popped| popped.share());
     let popped = popped.unwrap()?;
@@ -71,7 +72,7 @@ fn pop(db: Database<'_>) -> Option<String> {
     element
 }
 
-/// What a client sees of a change.
+/// Makes a change. Returns the reply that a client would receive.
 fn make(change: Change, db: Database<'_>) -> String {
     match change {
         Change::Push => push(db, "a", &["w"]).to_string(),
@@ -85,7 +86,7 @@ fn make(change: Change, db: Database<'_>) -> String {
     }
 }
 
-/// The same as it must be.
+/// Makes a change to the model. Returns the expected reply.
 fn expect(change: Change, contents: &mut Contents) -> String {
     let list = |contents: &Contents, key: &str| contents.get(key).cloned().unwrap_or_default();
     let (key, mut changed) = match change {
@@ -105,7 +106,7 @@ fn expect(change: Change, contents: &mut Contents) -> String {
     reply
 }
 
-/// All orders of what several threads do.
+/// Returns all interleavings of the changes of several threads.
 fn orders(threads: &[&[Change]]) -> Vec<Vec<Change>> {
     let mut orders = Vec::new();
     for (place, changes) in threads.iter().enumerate() {
@@ -119,12 +120,12 @@ fn orders(threads: &[&[Change]]) -> Vec<Vec<Change>> {
     if orders.is_empty() { vec![Vec::new()] } else { orders }
 }
 
-/// A change as it was made.
+/// A change that a thread has made.
 #[derive(Debug)]
 struct Made {
     change: Change,
     reply: String,
-    /// The steps between which it was made.
+    /// The steps just before and just after the change.
     between: [usize; 2],
 }
 
@@ -140,8 +141,8 @@ impl Seen {
         self.made.iter().find(|made| made.change == change).expect("all were made")
     }
 
-    /// Whether there is an order of the changes that explains all replies and the contents in the
-    /// end, and of which the snapshot contains what comes before the cut.
+    /// Whether some order of the changes explains all replies and the final contents, and the
+    /// snapshot contains exactly the changes before some cut in that order.
     fn is_explained(&self, roles: &[Role]) -> bool {
         let threads: Vec<&[Change]> = roles.iter().map(|role| role.changes()).collect();
         orders(&threads).into_iter().any(|order| {
@@ -157,7 +158,7 @@ impl Seen {
         })
     }
 
-    /// Whether the cut may be between these changes, after which the contents are these.
+    /// Whether the cut may lie between these changes; `contents` are the contents at that point.
     fn is_cut(&self, contents: &Contents, (before, after): (&[Change], &[Change])) -> bool {
         let Saved { before_cut, counted, .. } = self.saved;
         self.saved.contents == *contents

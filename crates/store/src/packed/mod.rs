@@ -78,7 +78,7 @@ impl<'a, L: Layout> PackedRef<'a, L> {
         self.number(EXPIRING)
     }
 
-    /// Returns all of its bytes.
+    /// Returns the whole stored form.
     pub(crate) fn as_bytes(self) -> &'a [u8] {
         self.bytes
     }

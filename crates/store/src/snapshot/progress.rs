@@ -9,9 +9,9 @@ use std::sync::Arc;
 /// What happens to the value of an entry that passes the barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueOutcome {
-    /// It stays in the store, perhaps partly changed.
+    /// The value stays in the store, perhaps partly changed.
     Stays,
-    /// It is removed and freed, unless a snapshot needs it.
+    /// The value is removed and freed, unless a snapshot needs it.
     Goes,
 }
 
@@ -37,7 +37,7 @@ impl SnapshotProgress {
         SnapshotProgress { epoch, database, unsaved: 0, walked_to: None, pre_images: None, outbox }
     }
 
-    /// The progress of an empty table of the same store.
+    /// Creates the progress of an empty table of the same store.
     pub(crate) fn restarted(&self) -> Self {
         SnapshotProgress::new(Arc::clone(&self.outbox))
     }
@@ -63,7 +63,7 @@ impl SnapshotProgress {
         self.walked_to = (size.keys > 0).then_some(0);
     }
 
-    /// Returns its epoch.
+    /// Returns the epoch that this progress refers to.
     pub(crate) fn epoch(&self) -> u8 {
         self.epoch
     }

@@ -24,7 +24,8 @@ macro_rules! counters {
         impl Totals {
             /// Adds one worker's counters.
             pub fn add(&mut self, counters: &Counters) {
-                // Draws of many workers, each from a number of its own on, exceed 64 bits.
+                // The sum of draws may exceed 64 bits, because each worker starts at a different
+                // number.
                 $(self.$name = self.$name.wrapping_add(counters.$name.get());)+
             }
         }
@@ -102,13 +103,13 @@ pub(crate) struct LastEviction {
 }
 
 impl LastEviction {
-    /// Records when it was evicted, and its idle time.
+    /// Records the time of the eviction and the entry's idle time.
     pub(crate) fn note(&self, at_ms: u64, idle_ms: u64) {
         self.at_ms.store(at_ms, Ordering::Relaxed);
         self.idle_ms.store(idle_ms, Ordering::Relaxed);
     }
 
-    /// Returns both.
+    /// Returns the time of the last eviction and the entry's idle time.
     pub(crate) fn get(&self) -> (u64, u64) {
         (self.at_ms.load(Ordering::Relaxed), self.idle_ms.load(Ordering::Relaxed))
     }

@@ -26,7 +26,7 @@ pub struct Probe {
     pub faults: u64,
     /// How often it was scheduled.
     pub switches: u64,
-    /// Its CPU time, in nanoseconds.
+    /// The CPU time of the thread, in nanoseconds.
     pub cpu_ns: u64,
 }
 
@@ -91,7 +91,7 @@ pub struct Holds {
     pub most: Work,
     /// Page faults in all of them.
     pub faults: u64,
-    /// Those longer than [`LONG`].
+    /// The holds longer than [`LONG`].
     pub long: Vec<Hold>,
 }
 

@@ -75,8 +75,8 @@ impl Quiescence {
         self.grace_of_locks(own)
     }
 
-    /// The same if batches read under a lock what the caller has published under that lock. The
-    /// lock orders the two, without a barrier between all threads.
+    /// Like [`Quiescence::grace`], if batches read under a lock what the caller has published under
+    /// that lock. The lock orders the two, without a barrier between all threads.
     pub(crate) fn grace_of_locks(&self, own: Option<usize>) -> GracePeriod {
         let counts = self.slots.iter().enumerate();
         let pending = counts

@@ -4,7 +4,7 @@
 #[cfg(test)]
 use std::cell::RefCell;
 
-/// What a thread is about to do, or has just done.
+/// An action that a thread is about to perform, or has just performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It is about to take a latch.

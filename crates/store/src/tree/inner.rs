@@ -86,7 +86,7 @@ impl Inner {
         self.elements.get(..self.len()).unwrap_or(&self.elements)
     }
 
-    /// The earliest expiry time below each child, in seconds since 1970.
+    /// Returns the earliest expiry time below each child, in seconds since 1970.
     pub(crate) fn earliest(&self) -> &[u32] {
         self.earliest_s.get(..self.len()).unwrap_or(&self.earliest_s)
     }

@@ -11,8 +11,8 @@ pub(crate) trait Layout: 'static {
     const GROUP_ELEMENTS: usize;
     /// The maximum number of bytes in a group, unless it has only one element.
     const GROUP_BYTES: usize;
-    /// Whether elements have an order of their own, so that one appended at the end may begin a new
-    /// group. Elements ordered by hash do not.
+    /// Whether elements are ordered by score or position instead of by hash: then an element
+    /// appended at the end may begin a new group.
     const IS_ORDERED: bool;
 
     /// Returns the length of the element at the start of `bytes`.

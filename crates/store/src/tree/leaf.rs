@@ -84,7 +84,7 @@ impl<'a> Leaf<'a> {
         self.number(GROUPS)
     }
 
-    /// The offset at which the elements start.
+    /// Returns the offset at which the elements start.
     #[inline]
     pub(crate) fn first(self) -> usize {
         self.number(FIRST)
@@ -100,7 +100,7 @@ impl<'a> Leaf<'a> {
         self.number(ELEMENTS)
     }
 
-    /// The memory of strings stored out of line, in bytes.
+    /// Returns the memory of strings stored out of line, in bytes.
     pub(crate) fn bytes_out_of_line(self) -> u64 {
         self.long_number(BYTES_OUT_OF_LINE)
     }
@@ -114,22 +114,23 @@ impl<'a> Leaf<'a> {
         self.number(EXPIRING)
     }
 
-    /// A lower bound of the expiry times, in milliseconds since 1970; 0 if no element expires.
+    /// Returns a lower bound of the expiry times, in milliseconds since 1970; 0 if no element
+    /// expires.
     pub(crate) fn earliest_ms(self) -> u64 {
         self.long_number(EARLIEST)
     }
 
-    /// The number of bytes available for elements and groups.
+    /// Returns the number of bytes available for elements and groups.
     pub(crate) fn room(self) -> usize {
         self.0.len() - START
     }
 
-    /// The number of bytes used by elements and groups.
+    /// Returns the number of bytes used by elements and groups.
     pub(crate) fn load(self) -> usize {
         self.end() - self.first() + GROUP_BYTES * self.groups()
     }
 
-    /// The number of free bytes between the elements and the groups.
+    /// Returns the number of free bytes between the elements and the groups.
     #[inline]
     fn gap_after(self) -> usize {
         self.0.len() - GROUP_BYTES * self.groups() - self.end()
@@ -174,7 +175,7 @@ impl<'a> Leaf<'a> {
         }
     }
 
-    /// The elements of a group.
+    /// Returns the elements of a group.
     #[inline]
     pub(crate) fn group_bytes(self, group: usize) -> &'a [u8] {
         self.0.get(self.group(group).start..self.group_end(group)).unwrap_or(&[])

@@ -63,7 +63,7 @@ pub(crate) struct InsertPosition {
     pub(crate) fits: bool,
 }
 
-/// What a change adds to the metadata of the nodes on the path to a leaf.
+/// The contribution of a change to the metadata of the nodes on the path to a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) elements: i64,

@@ -12,11 +12,11 @@ use crate::value::string::StringValue;
 /// An integer field in a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Whether it is signed, in two's complement.
+    /// Whether the number is signed, in two's complement.
     pub signed: bool,
-    /// Its width in bits: 1 to 64 if signed, otherwise 1 to 63.
+    /// The width in bits: 1 to 64 if signed, otherwise 1 to 63.
     pub bits: u32,
-    /// The offset of its first and highest bit.
+    /// The offset of the field's first and highest bit.
     pub offset: usize,
 }
 
@@ -37,20 +37,20 @@ pub enum Overflow {
 pub enum Change {
     /// Read it.
     None,
-    /// Store this value; the old one is returned.
+    /// Store this value; the reply is the old one.
     Set(i64, Overflow),
-    /// Add this; the sum is returned.
+    /// Add this number; the reply is the sum.
     Add(i64, Overflow),
 }
 
 impl Field {
-    /// The length that a string needs to hold it, in bytes.
+    /// Returns the length that a string needs to hold the field, in bytes.
     #[must_use]
     pub fn end_byte(&self) -> usize {
         (self.offset + self.bits as usize).div_ceil(8)
     }
 
-    /// The number of bits after it in its last byte.
+    /// Returns the number of bits after the field in its last byte.
     fn shift(&self) -> usize {
         self.end_byte() * 8 - self.offset - self.bits as usize
     }
@@ -59,7 +59,7 @@ impl Field {
         (1 << self.bits) - 1
     }
 
-    /// The bytes that it overlaps, as one number.
+    /// Returns the bytes that the field overlaps, as one big-endian number.
     fn window(&self, byte: impl Fn(usize) -> u8) -> u128 {
         let bytes = self.offset / 8..self.end_byte();
         bytes.fold(0, |window, at| window << 8 | u128::from(byte(at)))
@@ -81,7 +81,7 @@ impl Field {
         string.write(&Patch::new(self.offset / 8, bytes));
     }
 
-    /// The number to store in this field; `None` if it does not fit and overflow fails.
+    /// Returns the number to store in this field; `None` if it does not fit and overflow fails.
     fn fit(&self, value: i128, overflow: Overflow) -> Option<i64> {
         let magnitude_bits = self.bits - u32::from(self.signed);
         let most = (1_i128 << magnitude_bits) - 1;
@@ -100,9 +100,9 @@ impl Field {
         }
     }
 
-    /// The value of a number that is to be set. A negative one is huge in an unsigned field. In a
-    /// signed field, one so low that its distance from the field's maximum overflows 64 bits counts
-    /// as too great, as in Redis.
+    /// Returns the number that BITFIELD's SET stores for an argument. A negative argument is huge
+    /// in an unsigned field. In a signed field, an argument so low that its distance from the
+    /// field's maximum overflows 64 bits counts as too great, as in Redis.
     fn given(&self, value: i64) -> i128 {
         let most = self.mask() as i64 >> 1;
         match self.signed {
@@ -115,8 +115,8 @@ impl Field {
     }
 
     /// Performs the operation in a string that is long enough unless the field is only read.
-    /// Returns the number to reply with (`None` if it did not fit and overflow fails) and what
-    /// happened to the field.
+    /// Returns the number to reply with (`None` if it did not fit and overflow fails) and the
+    /// effect on the field.
     fn apply(&self, string: &mut StringMut<'_>, change: Change) -> (Option<i64>, FieldEffect) {
         let old = self.read(|at| string.byte(at));
         let (new, answer) = match change {
@@ -135,19 +135,20 @@ impl Field {
     }
 }
 
-/// What happened to a field.
+/// The effect of an operation on a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldEffect {
     /// Nothing was written.
     None,
-    /// It was overwritten with the same value.
+    /// The field was overwritten with the same value.
     Same,
-    /// Its value has changed.
+    /// The field's value has changed.
     Changed,
 }
 
 impl FieldEffect {
-    /// Whether it counts as a change. In a string that was created or extended, any write does.
+    /// Whether the effect counts as a change. In a string that was created or extended, any write
+    /// does.
     fn counts(self, is_longer: bool) -> bool {
         self == FieldEffect::Changed || is_longer && self == FieldEffect::Same
     }
@@ -169,7 +170,7 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// The bit at `offset`; `false` after the end, and if there is no string.
+    /// Returns the bit at `offset`; `false` after the end, and if there is no string.
     ///
     /// # Errors
     /// The value is not a string.
@@ -265,7 +266,7 @@ pub fn change_fields_of(
     changes.iter().for_each(|(field, change)| answer(field.apply(&mut string, *change).0));
 }
 
-/// The length that a string needs for these changes, in bytes.
+/// Returns the length that a string needs for these changes, in bytes.
 fn end_byte(changes: &[(Field, Change)]) -> usize {
     let written = changes.iter().filter(|(_, change)| *change != Change::None);
     written.map(|(field, _)| field.end_byte()).max().unwrap_or(0)

@@ -37,7 +37,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// The limits of Redis' default settings.
+    /// Returns the limits of Redis' default settings.
     fn default() -> Self {
         Limits {
             hash: HashLimits { entries: 512, value_bytes: 64 },
@@ -105,7 +105,7 @@ impl NewCollections {
         }))
     }
 
-    /// Returns a collection from a stream.
+    /// Wraps a stream, to store it like other collections.
     #[must_use]
     pub fn stream(&self, stream: Stream) -> NewCollection {
         self.of(Content::Stream(Box::new(stream)))
@@ -175,7 +175,7 @@ impl NewCollection {
         }
     }
 
-    /// A sorted set with its members, named in OBJECT ENCODING according to the limits.
+    /// Wraps a sorted set, whose encoding's name already follows the limits.
     pub(crate) fn of_sorted_set(set: SortedSet, limits: Limits, blocks: Arc<Blocks>) -> Self {
         NewCollection { content: Content::SortedSet(set), limits, blocks }
     }
@@ -199,7 +199,7 @@ impl NewCollection {
         }
     }
 
-    /// Borrows it for reading, without storing it in the keyspace.
+    /// Converts the collection to a value for reading, without storing it in the keyspace.
     #[must_use]
     pub fn into_shared(self) -> SharedValue {
         SharedValue(match self.into_new_value(&mut Vec::new()) {
@@ -209,7 +209,7 @@ impl NewCollection {
         })
     }
 
-    /// Whether it is a stream with consumers.
+    /// Whether the collection is a stream with consumers.
     pub(crate) fn has_consumers(&self) -> bool {
         matches!(&self.content, Content::Stream(stream) if stream.has_consumers())
     }
@@ -239,7 +239,7 @@ impl Database<'_> {
     /// Like [`Database::share`], for a value of one of these types.
     ///
     /// # Errors
-    /// It is of another type.
+    /// The value is of another type.
     pub fn share_as(&self, key: Key<'_>, kinds: &[Kind]) -> Result<Option<SharedValue>, WrongType> {
         self.read(key, |entry| match entry {
             Some(entry) if !kinds.contains(&entry.kind()) => Err(WrongType),
@@ -250,7 +250,7 @@ impl Database<'_> {
     /// Like [`Database::share_as`], for several keys, atomically.
     ///
     /// # Errors
-    /// One of them is of another type.
+    /// One of the values is of another type.
     pub fn share_all(
         &self,
         keys: &[Key<'_>],

@@ -14,7 +14,7 @@ use nagi_chunk::CHUNK_BYTES;
 /// The result of computing a key's value.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The key stays as it is.
+    /// The key does not change.
     Same,
     /// The key is removed.
     Nothing,
@@ -22,7 +22,8 @@ pub enum Outcome {
     Anew(Rope),
     /// The same string, changed: expiry and flags stay.
     Changed(Rope),
-    /// The same, for at most [`CHUNK_BYTES`]; OBJECT ENCODING does not report it as an integer.
+    /// Like `Changed`, for at most [`CHUNK_BYTES`]; OBJECT ENCODING does not report the string as
+    /// an integer.
     Rewritten(String),
 }
 

@@ -88,7 +88,7 @@ impl Database<'_> {
     /// `event`.
     ///
     /// # Errors
-    /// Those of `make`, with nothing changed; the value is not a hash.
+    /// An error of `make`, or the value is not a hash; nothing has changed.
     pub fn update_field<R: AsRef<[u8]>, E: From<WrongType>>(
         &self,
         key: Key<'_>,

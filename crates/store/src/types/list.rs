@@ -23,7 +23,7 @@ pub struct Push<'a> {
     /// With the first part: how many elements the request has, and how many bytes they have
     /// together.
     pub announced: Option<(usize, usize)>,
-    /// Whether it is the last part.
+    /// Whether this is the last part of the request's elements.
     pub is_last: bool,
     /// Whether nothing is pushed if there is no list.
     pub only_existing: bool,
@@ -50,7 +50,7 @@ pub struct SharedPopped {
 /// The result of inserting an element next to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insertion {
-    /// It was inserted; the list now has this many elements.
+    /// The element was inserted; the list now has this many elements.
     Done(u64),
     /// There is no list.
     NoList,
@@ -125,12 +125,12 @@ fn popped(side: Side) -> Event {
     if side == Side::Start { Event::LPop } else { Event::RPop }
 }
 
-/// A number of elements as a number of changes.
+/// Converts a number of elements to a number of changes.
 fn changes(elements: u64) -> u32 {
     u32::try_from(elements).unwrap_or(u32::MAX)
 }
 
-/// The bytes that Redis assumes for an element that it moves between lists.
+/// Returns the length that Redis assumes for an element that it moves between lists, in bytes.
 fn announced_bytes(element: &Text<'_>) -> usize {
     if element.integer().is_some() { 0 } else { element.len() }
 }
@@ -405,9 +405,9 @@ impl Database<'_> {
         })
     }
 
-    /// Removes the first `count` elements that equal one, starting from one end (LREM). Returns how
-    /// many were removed; `None`, with nothing changed, if more than `most` elements would have to
-    /// be examined.
+    /// Removes the first `count` elements that equal `element`, starting from one end (LREM).
+    /// Returns how many were removed; `None`, with nothing changed, if more than `most` elements
+    /// would have to be examined.
     ///
     /// # Errors
     /// The value is not a list.

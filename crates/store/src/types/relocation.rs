@@ -15,7 +15,7 @@ const PLACES: usize = 200;
 /// The result of moving or copying an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relocated {
-    /// It was moved or copied.
+    /// The entry was moved or copied.
     Done,
     /// The source does not exist.
     Missing,
@@ -78,8 +78,8 @@ impl Database<'_> {
         }
     }
 
-    /// Calls `look` with a random entry, all equally likely. `None` if there is none, or if all of
-    /// [`PICKS`] picks have expired: whether a key is left, [`Database::walk`] can tell.
+    /// Calls `look` with a random entry, all equally likely. Returns `None` if there is none, or if
+    /// all of [`PICKS`] picks have expired. [`Database::walk`] can tell whether a key is left.
     pub fn random_entry<R>(&self, look: impl FnOnce(EntryView<'_>) -> R) -> Option<R> {
         let mut look = Some(look);
         let shards = ShardSizes::of(self, Table::len)?;

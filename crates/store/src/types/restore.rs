@@ -27,7 +27,7 @@ pub struct Known {
 }
 
 impl Database<'_> {
-    /// The access time or frequency, if the eviction policy uses it.
+    /// Returns the access time or frequency, if the eviction policy uses it.
     #[must_use]
     pub fn usage_of(&self, entry: &EntryView<'_>) -> Option<Usage> {
         let (_, policy) = self.store.limit();

@@ -13,9 +13,9 @@ use crate::value::item::Text;
 pub enum Taken {
     /// There is no set.
     Missing,
-    /// It has more members than allowed.
+    /// The set has more members than allowed.
     TooLarge,
-    /// It was removed from the keyspace.
+    /// The set was removed from the keyspace.
     Whole(SharedValue),
 }
 

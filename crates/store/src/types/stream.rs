@@ -23,9 +23,9 @@ pub const PART_ENTRIES: u64 = 128;
 /// An entry to be added.
 #[derive(Debug)]
 pub struct Addition<'a> {
-    /// Its id.
+    /// The id of the entry.
     pub id: NewId,
-    /// Its fields.
+    /// The fields of the entry.
     pub entry: &'a NewEntry<'a>,
     /// Whether nothing is added if there is no stream (NOMKSTREAM).
     pub only_existing: bool,
@@ -38,7 +38,7 @@ pub struct Addition<'a> {
 /// The result of adding an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It was added with this id.
+    /// The entry was added with this id.
     As(Id),
     /// There is no stream.
     NoStream,
@@ -60,7 +60,7 @@ pub struct LastId {
 /// The result of XSETID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastIdSet {
-    /// They were set.
+    /// The values were set.
     Done,
     /// There is no stream.
     NoStream,
@@ -114,8 +114,8 @@ pub struct Delivered {
     pub ids: Option<(Id, Id)>,
     /// The number of entries.
     pub count: u64,
-    /// The stream, if there were any, shared so that it can be read after the latch is released. A
-    /// change copies what it changes while this exists.
+    /// The stream, if any entries were delivered, shared so that it can be read after the latch is
+    /// released. While this exists, a change copies the shared nodes that it modifies.
     pub stream: Option<Stream>,
 }
 
@@ -647,7 +647,7 @@ fn claim(
 ) -> bool {
     let deliveries = match group.pending.get(&id) {
         None if !rules.force => return false,
-        // It has not been delivered, but will count as delivered.
+        // The entry has not been delivered, but will count as delivered.
         None => 1,
         Some(pending) => {
             if now_ms.saturating_sub(pending.delivered_ms) < rules.min_idle_ms {

@@ -1,4 +1,4 @@
-//! Strings: reading and writing whole values, for Redis' commands and memcached's alike.
+//! Strings: reading and writing whole values, for the commands of Redis and of memcached.
 
 use super::Refusal;
 use crate::effects::event::Event;
@@ -23,7 +23,7 @@ pub enum Condition {
     IfPresent,
 }
 
-/// What a write does to a key's expiry.
+/// The effect of a write on a key's expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expiry {
     /// Removes it.

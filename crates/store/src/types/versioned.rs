@@ -54,15 +54,15 @@ impl Default for Fetch {
 pub struct Fetched<'a> {
     /// The entry after the changes by the read, except the mark that it was fetched.
     pub entry: EntryView<'a>,
-    /// Its value.
+    /// The entry's value.
     pub value: StringValue<'a>,
-    /// Its expiry before the read changed it, in milliseconds since 1970.
+    /// The entry's expiry before the read changed it, in milliseconds since 1970.
     pub expired_at_ms: Option<u64>,
-    /// The time since it was last accessed, in milliseconds.
+    /// The time since the entry was last accessed, in milliseconds.
     pub idle_ms: u64,
     /// Whether the caller has won: it should replace the value.
     pub won: bool,
-    /// Whether it was created for the caller.
+    /// Whether the entry was created for the caller.
     pub vivified: bool,
 }
 
@@ -156,15 +156,15 @@ impl Count {
 /// The result of an operation on a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// It was stored.
+    /// The operation stored the counter.
     At {
         /// The counter's value.
         number: u64,
         /// The version's number, if requested or given.
         cas: Option<u64>,
-        /// Its expiry, and its expiry before; in milliseconds since 1970.
+        /// The counter's expiry, and its expiry before the operation; in milliseconds since 1970.
         expire_at_ms: (Option<u64>, Option<u64>),
-        /// Whether it was created now.
+        /// Whether the operation created the counter.
         created: bool,
     },
     /// The version is not the expected one.
@@ -291,8 +291,7 @@ impl Slot<'_> {
         match value {
             Ok(value) => {
                 let old_ms = entry.and_then(|entry| entry.expire_at_ms());
-                // A value that is stale from the start expires when the one that it replaces would
-                // have.
+                // A value that is stale from the start expires when the replaced value would have.
                 let expiry = if marks.stale { Expiry::Keep } else { write.expiry };
                 let expire_at_ms = expiry.at_ms(old_ms);
                 let attributes = Attributes { expire_at_ms, flags: write.flags, cas: None, marks };

@@ -78,7 +78,7 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// A string to look for. It may also be stored, but a long one is copied at that time.
+    /// Creates a text to look for. It may also be stored, but a long string is copied at that time.
     #[must_use]
     pub fn new(source: &'a [u8]) -> Self {
         let mut text = Text { source, head: [0; 9], head_len: 1, body: source, long: None };
@@ -98,7 +98,7 @@ impl<'a> Text<'a> {
         text
     }
 
-    /// A string to store. A long one is copied here, before any latch is taken.
+    /// Creates a text to store. A long string is copied here, before any latch is taken.
     #[must_use]
     pub fn to_store(source: &'a [u8]) -> Self {
         let mut text = Text::new(source);
@@ -108,7 +108,7 @@ impl<'a> Text<'a> {
         text
     }
 
-    /// The same as [`Text::to_store`], for a string that a caller hands over.
+    /// Like [`Text::to_store`], for a string that a caller hands over.
     #[must_use]
     pub fn from_input(given: StringInput<'a>) -> Self {
         match given {
@@ -128,13 +128,13 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// A long string to look for, in chunks.
+    /// Creates a text of a long string in chunks, to look for.
     #[must_use]
     pub fn in_chunks(rope: Rope) -> Self {
         Text::from_long(Arc::new(Long::Rope(rope)))
     }
 
-    /// A string that is already stored out of line.
+    /// Creates a text of a string that is already stored out of line.
     fn from_long(long: Arc<Long>) -> Self {
         Text { source: &[], head: [OUT_OF_LINE; 9], head_len: 1, body: &[], long: Some(long) }
     }
@@ -320,7 +320,7 @@ impl OwnedText {
         }))
     }
 
-    /// Returns it in the form to store or look for.
+    /// Returns the string as a text to store or look for.
     pub(crate) fn text(&self) -> Text<'_> {
         match &self.0 {
             Owned::Bytes(bytes) => Text::new(bytes),

@@ -100,7 +100,7 @@ impl Rope {
         rope
     }
 
-    /// Length in bytes.
+    /// Returns the length of the string in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len

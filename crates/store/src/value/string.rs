@@ -14,7 +14,7 @@ pub enum StringValue<'a> {
 }
 
 impl StringValue<'_> {
-    /// Length of the string in bytes.
+    /// Returns the length of the string in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -55,7 +55,7 @@ pub enum StringInput<'a> {
 }
 
 impl StringInput<'_> {
-    /// Its length in bytes.
+    /// Returns the length of the string in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {

@@ -1,5 +1,5 @@
-//! redis-rs with tokio: one connection for many tasks, a connection that is closed, and values that
-//! are cached until the server reports their change.
+//! Uses redis-rs with tokio: one connection for many tasks, a connection that is closed, and values
+//! that are cached until the server reports their change.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use redis::aio::{ConnectionManagerConfig, MultiplexedConnection};
 use redis::caching::CacheConfig;
 use redis::{AsyncCommands, AsyncConnectionConfig, Client, RedisResult, cmd};
 
-/// Hundreds of tasks share a connection; each gets its own replies.
+/// Hundreds of tasks share a connection; each receives its own replies.
 pub(crate) async fn side_by_side(client: &Client) -> RedisResult<()> {
     let connection = client.get_multiplexed_async_connection().await?;
     let tasks: Vec<_> = (0..300)
@@ -33,7 +33,7 @@ pub(crate) async fn side_by_side(client: &Client) -> RedisResult<()> {
     Ok(())
 }
 
-/// A manager whose connection the server closes connects again, and subscribes again.
+/// A connection manager whose connection the server closes must reconnect and subscribe again.
 pub(crate) async fn reconnects() -> RedisResult<()> {
     let client = client(3);
     let mut other = client.get_multiplexed_async_connection().await?;
@@ -68,7 +68,7 @@ async fn read(connection: &mut MultiplexedConnection, i: u32) -> RedisResult<Opt
     connection.get(format!("c:{i}")).await
 }
 
-/// Values come from memory until another client changes them.
+/// Values are read from the client's cache until another client changes them.
 pub(crate) async fn cached() -> RedisResult<()> {
     let client = client(3);
     let config = AsyncConnectionConfig::new().set_cache_config(CacheConfig::default());

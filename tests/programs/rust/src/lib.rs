@@ -1,14 +1,14 @@
-//! Shared by the jobs: the server's address, and waiting for a condition.
+//! Helpers for the jobs: the server's address, and waiting for a condition.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Client;
 
-/// How long anything may take.
+/// The time limit for everything that a job waits for.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A client of the server that speaks this version of RESP.
+/// Returns a client for the server that speaks the given version of RESP.
 pub fn client(protocol: u8) -> Client {
     let setting = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is set"));
     let (host, port) = (setting("NAGI_HOST"), setting("NAGI_PORT"));

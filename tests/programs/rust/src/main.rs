@@ -1,6 +1,7 @@
-//! redis-rs with RESP2 and RESP3: pipelines, conflicting transactions of several threads, a queue
-//! with a consumer that disappears, publish and subscribe, scripts, streams and scans; asynchronous
-//! requests on one connection, a manager that connects again, and a client-side cache.
+//! Uses redis-rs with RESP2 and RESP3: pipelines, conflicting transactions of several threads, a
+//! queue with a consumer that disappears, publish and subscribe, scripts, streams and scans. Also
+//! asynchronous requests on one connection, a connection manager that reconnects, and a client-side
+//! cache.
 
 mod asynchronous;
 
@@ -36,7 +37,7 @@ fn pipelines(connection: &mut Connection) -> RedisResult<()> {
     connection.del("word")
 }
 
-/// Threads that read, compute and write: each increase is counted once.
+/// Threads read, compute and write; each increase must be counted once.
 fn transactions(client: &Client) -> RedisResult<()> {
     thread::scope(|scope| {
         for _ in 0..8 {
@@ -140,7 +141,7 @@ fn scripts(connection: &mut Connection) -> RedisResult<()> {
     connection.del("raised")
 }
 
-/// The numbers of entries, each of which is acknowledged.
+/// Acknowledges entries. Returns the number in each of them.
 fn acknowledge(connection: &mut Connection, entries: &[StreamId]) -> Vec<u32> {
     let one = |entry: &StreamId| {
         assert_eq!(connection.xack("events", "readers", &[&entry.id]), Ok(1));

@@ -1,7 +1,7 @@
-//! The latency of servers during disturbances, by `nagi calm`, which alternates between the servers
-//! at each step.
+//! Measures the latency of servers during disturbances with `nagi calm`, which alternates between
+//! the servers at each step.
 //!
-//! Each is measured several times; the result is the median of the valid repetitions.
+//! Each disturbance is measured several times; the result is the median of the valid repetitions.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -19,7 +19,7 @@ use super::DOCUMENT;
 use super::saved::Saved;
 use crate::process;
 
-/// A figure of a row, the title of its table, and whether that includes lost requests.
+/// A figure of a row, the title of its table, and whether the table includes lost requests.
 const TABLES: [(&str, &str, bool); 2] =
     [("p99_9_us", "99.9th percentile", false), ("max_us", "Slowest request", true)];
 
@@ -27,7 +27,7 @@ const TABLES: [(&str, &str, bool); 2] =
 struct Running {
     server: Server,
     contestant: &'static str,
-    /// Dropped after the server.
+    /// The server's folder. The field order drops it after the server.
     _folder: Option<Folder>,
     protocol: Protocol,
 }
@@ -54,7 +54,8 @@ impl Running {
     }
 }
 
-/// Measures every server with all disturbances, or with some, whose names are separated by commas.
+/// Measures every server with all disturbances, or with those named in `--only`, separated by
+/// commas.
 pub(in super::super) fn measure(
     contestants: &[Contestant],
     arguments: &Arguments,
@@ -126,7 +127,7 @@ fn report(names: &[&str], runs: &[Value]) -> Result<Report> {
     })
 }
 
-/// The slowest requests in milliseconds, for the README.
+/// Returns the table for the README: the slowest requests in milliseconds.
 fn summary(names: &[&str], runs: &[Value]) -> Table {
     let header = ["slowest small request, ms"].into_iter().chain(names.iter().copied());
     let mut table = Table::new(&header.collect::<Vec<_>>());
@@ -145,7 +146,7 @@ fn summary(names: &[&str], runs: &[Value]) -> Table {
     table
 }
 
-/// The same as a plot.
+/// Draws the slowest requests as a plot.
 fn figure(names: &[&str], runs: &[Value]) -> Figure {
     let rows = 0..=rows(runs).len();
     let line = |server: usize| {
@@ -177,27 +178,27 @@ fn rows(runs: &[Value]) -> &[Value] {
     rows.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Row 0 is the quiet phase.
+/// Returns the name of a row. Row 0 is the quiet phase.
 fn row_name(runs: &[Value], row: usize) -> &str {
     let name = row.checked_sub(1).and_then(|index| rows(runs).get(index)?.get("name")?.as_str());
     name.unwrap_or("quiet")
 }
 
-/// The description of a row.
+/// Returns the description of a row.
 fn what(runs: &[Value], row: usize) -> &str {
     let what = row.checked_sub(1).and_then(|index| rows(runs).get(index)?.get("what")?.as_str());
     what.unwrap_or("nothing")
 }
 
-/// The result of one server with one disturbance, over all repetitions.
+/// The result of one server with one disturbance over all repetitions.
 #[derive(Debug, Default, PartialEq)]
 struct Cell {
-    /// The median; `None` without a valid repetition.
+    /// The median in microseconds; `None` without a valid repetition.
     us: Option<f64>,
     quiet_us: f64,
-    /// The maximum over all repetitions.
+    /// The maximum number of lost requests in a repetition.
     lost: u64,
-    /// The last status of an invalid repetition.
+    /// The status of the last invalid repetition.
     status: String,
 }
 
@@ -252,7 +253,7 @@ impl Cell {
     }
 }
 
-/// The reasons for disturbances that were not applicable or failed.
+/// Lists the reasons for disturbances that were not applicable or failed.
 fn reasons(names: &[&str], runs: &[Value]) -> String {
     let mut text = String::new();
     for (server, name) in names.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! `cargo xtask bench --calm`: the latency of small requests during disturbances of the server, in
-//! its quiet state, and next to connections that send many more requests.
+//! `cargo xtask bench --calm`: the latency of small requests during disturbances of the server,
+//! without disturbance, and next to connections that send many more requests.
 
 mod disturbances;
 mod quiet;
@@ -15,7 +15,7 @@ use super::report::Report;
 /// The document with the tables.
 const DOCUMENT: &str = "docs/benchmarks/calm.md";
 
-/// The values of `--only` for whole tables; any other value is a list of disturbances.
+/// The values of `--only` that select whole tables. Any other value is a list of disturbances.
 const QUIET: &str = "quiet";
 const UNEVEN: &str = "uneven";
 const DISTURBANCES: &str = "disturbances";
@@ -25,7 +25,7 @@ pub(super) fn is_whole(arguments: &Arguments) -> bool {
     ["", QUIET, UNEVEN, DISTURBANCES].contains(&&*arguments.only)
 }
 
-/// Measures the requested parts, and passes on each report as soon as it is complete.
+/// Measures the requested parts. Passes on each report as soon as it is complete.
 pub(super) fn measure(
     contestants: &[Contestant],
     arguments: &Arguments,

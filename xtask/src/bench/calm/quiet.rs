@@ -1,5 +1,5 @@
-//! Small requests without a disturbance, on processors shared with the load: workers and clients
-//! compete for them, which shows in the slowest requests.
+//! Measures small requests without a disturbance, on processors shared with the load. Workers and
+//! clients compete for the processors, which affects the slowest requests.
 
 use anyhow::{Context, Result, ensure};
 use harness::Server;
@@ -13,15 +13,15 @@ use super::DOCUMENT;
 use crate::process;
 
 const CONNECTIONS: &str = "20";
-/// How long a load lasts, in seconds.
+/// Length of a load in seconds.
 const SECONDS: &str = "15";
 const QUICK_SECONDS: &str = "1";
 
-/// The arrival of requests, and the options of `nagi bench` for it.
+/// The kinds of arrival of requests, and the options of `nagi bench` for each.
 const LOADS: [(&str, &[&str]); 2] =
     [("20,000 requests/s", &["--rate", "20000"]), ("closed loop", &[])];
 
-/// Settings that nagi is measured with, besides the default ones.
+/// Variants of nagi's settings, in addition to the default settings.
 const VARIANTS: [(&str, &[&str]); 2] = [
     ("nagi, one worker", &["--workers", "1"]),
     ("nagi, adaptive-workers no", &["--adaptive-workers", "no"]),
@@ -43,7 +43,7 @@ impl Running {
         Ok(Running { name, is_peer: contestant.is_peer(), server, protocol })
     }
 
-    /// Runs a load; `options` determine the arrival of its requests.
+    /// Runs a load. `options` determine the arrival of its requests.
     fn measure(&self, load: &Contestant, options: &[&str], seconds: &str) -> Result<Figures> {
         let address = match self.protocol {
             Protocol::Resp => self.server.resp(),
@@ -90,7 +90,8 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     Ok(report(&servers, &figures))
 }
 
-/// `figures` has those of every server under the first load, then those under the next one.
+/// Creates the report. `figures` contains the figures of every server under the first load, then
+/// under the second.
 fn report(servers: &[Running], figures: &[Figures]) -> Report {
     let (mut text, mut results) = (String::new(), Vec::new());
     for ((load, _), figures) in LOADS.iter().zip(figures.chunks(servers.len().max(1))) {

@@ -1,5 +1,5 @@
-//! Completed repetitions of disturbances, kept so that an interrupted run can be resumed: one takes
-//! more than a quarter of an hour.
+//! Stores completed repetitions of disturbances, so that an interrupted run can be resumed: a
+//! repetition takes more than a quarter of an hour.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,15 +11,15 @@ use super::super::contestants::Contestant;
 use super::super::machine;
 use crate::workspace;
 
-/// The repetitions of one run, a file each.
+/// The repetitions of a run, one file for each.
 pub(super) struct Saved {
     folder: PathBuf,
-    /// What all repetitions must have in common.
+    /// The versions of the servers, which must be the same for all repetitions.
     servers: Value,
 }
 
 impl Saved {
-    /// Begins a run, or continues one if `resume` is set.
+    /// Begins a run. Continues the last one if `resume` is set.
     pub(super) fn begin(contestants: &[&Contestant], resume: bool) -> Result<Self> {
         let revision = machine::revision();
         let folder = workspace::root().join(format!("target/calm-{revision}"));
@@ -32,7 +32,7 @@ impl Saved {
         Ok(Saved { folder, servers: contestants.iter().map(server).collect() })
     }
 
-    /// A repetition that has been completed.
+    /// Returns a repetition if it has been completed.
     pub(super) fn load(&self, repetition: u32) -> Result<Option<Value>> {
         let file = self.file(repetition);
         if !file.exists() {
@@ -47,7 +47,7 @@ impl Saved {
         Ok(saved.get_mut("run").map(Value::take))
     }
 
-    /// Keeps a completed repetition.
+    /// Stores a completed repetition.
     pub(super) fn keep(&self, repetition: u32, run: &Value) -> Result<()> {
         let file = self.file(repetition);
         let part = file.with_extension("part");
@@ -58,7 +58,7 @@ impl Saved {
             .with_context(|| file.display().to_string())
     }
 
-    /// Removes the files of a run that is complete.
+    /// Removes the files when the run is complete.
     pub(super) fn finish(self) -> Result<()> {
         match self.folder.exists() {
             true => {

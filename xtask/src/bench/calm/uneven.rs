@@ -1,6 +1,6 @@
-//! Connections of uneven load: ten of a thousand send nine of ten requests, more than one worker
-//! can serve, and one worker has accepted all ten. The latency of the other connections shows
-//! whether the busy ones move to the other worker.
+//! Measures connections of uneven load. Ten of a thousand connections send nine of ten requests,
+//! which is more than one worker can serve, and one worker has accepted all ten. The latency of the
+//! other connections shows whether busy connections move to the other worker.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -22,24 +22,25 @@ use crate::process;
 /// The number of connections that send most of the requests, and of those that send the rest.
 const BUSY: usize = 10;
 const REST: usize = 990;
-/// Requests that a busy connection sends at a time.
+/// Number of requests that a busy connection sends at once.
 const BATCH: usize = 16;
-/// The server's work for one of their requests, as bytes whose bits are counted. It must be much
-/// more than the work of the load.
+/// The server's work for one request of a busy connection, as the number of bytes whose bits
+/// BITCOUNT counts. It must exceed the work of the load generator by far.
 const COUNTED_BYTES: usize = 128 << 10;
-/// The load of the busy connections, as a multiple of what one worker serves.
+/// The load of the busy connections, as a multiple of what one worker can serve.
 const LOAD: f64 = 1.4;
-/// Seconds of load before the measurement, and seconds of the measurement.
+/// Seconds of load before the measurement, and length of the measurement in seconds.
 const SECONDS: [u64; 2] = [3, 8];
 const QUICK_SECONDS: [u64; 2] = [1, 1];
-/// The number of workers whose shares of requests are compared, and the requests a second of all
-/// connections, which send alike.
+/// The number of workers whose shares of requests are compared, and the total rate in requests per
+/// second; all connections send at the same rate.
 const WORKERS: usize = 16;
 const ALIKE_RATE: f64 = 20_000.0;
 /// How long to wait for the status page to list a connection.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The initial distribution of the busy connections, its number of workers, and `adaptive-workers`.
+/// The name of each row, the number of workers that initially have the busy connections, and
+/// `adaptive-workers`.
 const ROWS: [(&str, usize, &str); 4] = [
     ("spread over both", 2, "yes"),
     ("all with one", 1, "yes"),
@@ -57,7 +58,8 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     for repetition in 1..=arguments.repetitions {
         println!("bench: uneven, {repetition} of {}", arguments.repetitions);
         for ((_, workers, adapts), samples) in ROWS.iter().zip(&mut samples) {
-            // Without load, the server might reduce to one worker.
+            // Without `adaptive-workers no`, the server might reduce itself to one worker while
+            // there is no load.
             let server = start(nagi, &["--workers", "2", "--adaptive-workers", "no"])?;
             let busy = connect(&server, *workers)?;
             let mut client = server.connect_resp();
@@ -86,7 +88,7 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     })
 }
 
-/// The table of all rows, and the same as results.
+/// Returns the table of all rows, and the rows for the JSON results.
 fn tabulate(figures: &[Figures]) -> (Table, Vec<Value>) {
     let mut table = Table::new(&[
         "busy connections at first",
@@ -125,7 +127,7 @@ fn start(nagi: &Contestant, options: &[&str]) -> Result<Server> {
     Ok(server)
 }
 
-/// Requests of busy connections that one worker serves in a second.
+/// Returns the number of requests of busy connections that one worker serves per second.
 fn capacity(nagi: &Contestant, [warm_up, seconds]: [u64; 2]) -> Result<f64> {
     let server = start(nagi, &["--workers", "1"])?;
     let busy = connect(&server, 1)?;
@@ -142,12 +144,13 @@ fn capacity(nagi: &Contestant, [warm_up, seconds]: [u64; 2]) -> Result<f64> {
 fn connect(server: &Server, workers: usize) -> Result<Vec<TcpStream>> {
     let mut found: Vec<Vec<TcpStream>> = (0..workers).map(|_| Vec::new()).collect();
     let wanted = BUSY / workers;
-    // Kept open until the end: a worker that loses connections gets the next ones.
+    // These connections stay open until the end, because a worker that loses connections is given
+    // the next ones.
     let mut spare = Vec::new();
     let deadline = Instant::now() + PATIENCE;
     while found.iter().any(|found| found.len() < wanted) {
         ensure!(Instant::now() < deadline, "there are no connections of each worker");
-        // About as many as needed, so that each worker accepts some.
+        // A batch has as many connections as are needed, so that each worker accepts some.
         let mut batch: Vec<(u64, TcpStream)> = Vec::new();
         for _ in 0..BUSY {
             batch.push(identified(server.resp())?);
@@ -183,7 +186,7 @@ fn read_line(stream: &mut TcpStream) -> Result<String> {
     Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
 }
 
-/// The worker of each connection, once the status page lists all of them.
+/// Returns the worker of each connection, once the status page lists all of them.
 fn workers_of(
     server: &Server,
     connections: &[(u64, TcpStream)],
@@ -217,7 +220,7 @@ fn status(server: &Server) -> Result<Value> {
     serde_json::from_str(body).with_context(|| format!("no JSON: {body}"))
 }
 
-/// Measures the other connections while the busy ones send `rate` requests a second.
+/// Measures the other connections while the busy ones send `rate` requests per second.
 fn measure_rest(
     nagi: &Contestant,
     server: &Server,
@@ -251,7 +254,8 @@ fn measure_rest(
     ]))
 }
 
-/// The requests of the worker that serves most of them, as a multiple of the mean of all workers.
+/// Returns the number of requests of the worker that serves most, as a multiple of the mean of all
+/// workers.
 fn most_served(nagi: &Contestant, [warm_up, seconds]: [u64; 2]) -> Result<f64> {
     let server = start(nagi, &["--workers", &WORKERS.to_string()])?;
     let mut command = Placement::Free.load(nagi.program());
@@ -270,7 +274,7 @@ fn most_served(nagi: &Contestant, [warm_up, seconds]: [u64; 2]) -> Result<f64> {
     Ok(requests.iter().copied().fold(0.0, f64::max) / mean)
 }
 
-/// The number of connections that have moved between workers.
+/// Returns the number of connections that have moved between workers.
 fn moved(server: &Server) -> Result<f64> {
     let mut client: Connection = server.connect_resp();
     let info = client.run("INFO stats").text();
@@ -278,7 +282,7 @@ fn moved(server: &Server) -> Result<f64> {
     line.and_then(|count| count.parse().ok()).context("INFO has no relocated_connections")
 }
 
-/// The load of the busy connections, each on its own thread.
+/// The load of the busy connections. Each connection has a thread.
 struct Load {
     shared: Arc<Shared>,
     threads: Vec<std::thread::JoinHandle<Result<()>>>,
@@ -291,7 +295,8 @@ struct Shared {
 }
 
 impl Load {
-    /// Starts to send `rate` requests a second in all, or as many as are answered if that is less.
+    /// Starts to send `rate` requests per second in total, or fewer if the server does not answer
+    /// that many.
     fn begin(busy: Vec<TcpStream>, rate: f64) -> Self {
         let shared = Arc::new(Shared::default());
         let pause = Duration::from_secs_f64((BATCH * busy.len()) as f64 / rate);
@@ -326,7 +331,7 @@ fn send_batches(mut stream: TcpStream, pause: Duration, shared: &Shared) -> Resu
     let mut due = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        // Delayed requests are not caught up on.
+        // Requests that were delayed are not made up for later.
         due = (due + pause).max(Instant::now());
         stream.write_all(&request)?;
         let mut replies = 0;

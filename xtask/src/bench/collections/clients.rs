@@ -1,5 +1,5 @@
-//! Ten thousand clients that wait for one key or subscribe to one channel: the time until the last
-//! of them is served, and the latency of another client meanwhile.
+//! Measures ten thousand clients that wait for one key or subscribe to one channel: the time until
+//! the last of them is served, and the latency of another client meanwhile.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,18 +17,18 @@ use crate::bench::figures::median;
 use crate::bench::pipelined::receive;
 use crate::bench::report::Table;
 
-/// Descriptors for the crowd and everything else.
+/// The number of file descriptors for the crowd and everything else.
 pub(crate) const DESCRIPTORS: u64 = 12_000;
 const CROWD: usize = 10_000;
 
-/// What the crowd waits for, and the requests that end the wait.
+/// An event that a crowd of clients waits for.
 struct Event {
     name: &'static str,
     /// Makes the whole crowd wait.
     gather: fn(&mut Crowd) -> Result<()>,
-    /// The requests that serve a crowd of this size, and their number.
+    /// Returns the requests that serve a crowd of the given size, and the number of requests.
     requests: fn(usize) -> (Vec<u8>, u64),
-    /// The reply to each client, with a number of [`DIGITS`] in place of `#`.
+    /// The reply to each client. `#` stands for a number of [`DIGITS`] digits.
     reply: &'static str,
 }
 
@@ -100,12 +100,12 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// The results of one event on one server, in microseconds.
+/// The results of one event on one server. Times are in microseconds.
 struct Row {
     took_us: f64,
     busy_us: f64,
     idle_us: f64,
-    /// nagi's own counters, as in [`COUNTED`].
+    /// nagi's own counters, in the order of [`COUNTED`].
     counted_us: Option<[f64; COUNTED.len()]>,
 }
 
@@ -130,7 +130,8 @@ fn is_timeout(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(|it: &io::Error| it.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// Measures an event with servers of its own, since the one before may have stopped replying.
+/// Measures an event on newly started servers, because after the previous event a server may not
+/// reply.
 fn measure_event(
     contestant: &Contestant,
     arguments: &Arguments,
@@ -142,7 +143,7 @@ fn measure_event(
     let mut crowd = Crowd::connect(pair.busy, count)?;
     let mut trigger = connect(pair.busy)?;
     let (mut took_us, mut busy_us, mut idle_us) = (Vec::new(), Vec::new(), Vec::new());
-    // Starting to wait is not measured.
+    // The time until all clients wait is not measured.
     (event.gather)(&mut crowd)?;
     check(&mut trigger, &request(&[b"CONFIG", b"RESETSTAT"]), b"+OK\r\n")?;
     for repetition in 0..arguments.repetitions {
@@ -163,7 +164,7 @@ fn measure_event(
     Ok(Row { took_us, busy_us, idle_us, counted_us })
 }
 
-/// Many clients, and one that checks their state.
+/// Many clients, and another client that checks their state.
 struct Crowd {
     streams: Vec<TcpStream>,
     observer: Connection,
@@ -176,7 +177,7 @@ impl Crowd {
         Ok(Self { streams, observer: Connection::open(address), is_subscribed: false })
     }
 
-    /// Makes all of them wait for the queue.
+    /// Makes all clients wait for the queue.
     fn block(&mut self) -> Result<()> {
         let blpop = request(&[b"BLPOP", b"queue", b"0"]);
         for stream in &mut self.streams {
@@ -188,7 +189,7 @@ impl Crowd {
         until("the crowd to be blocked", are_blocked).map_err(|problem| anyhow!(problem))
     }
 
-    /// Makes all of them subscribe to the channel, until they disconnect.
+    /// Makes all clients subscribe to the channel, until they disconnect.
     fn subscribe(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.is_subscribed, true) {
             return Ok(());
@@ -200,12 +201,13 @@ impl Crowd {
         Ok(())
     }
 
-    /// Sends the requests of an event, and receives until each client has been served.
+    /// Sends the requests of an event, and receives until all clients have been served.
     fn receive(&mut self, trigger: &mut TcpStream, event: &Event) -> Result<()> {
         let (requests, count) = (event.requests)(self.streams.len());
         let (before, after) = event.reply.split_once('#').context("a reply with a number")?;
         let mut reply = vec![0; before.len() + DIGITS + after.len()];
-        // The server may read no further before its replies are read.
+        // The server may stop reading requests until its replies are read, so both happen
+        // concurrently.
         let mut from = trigger.try_clone()?;
         std::thread::scope(|scope| {
             let sender = scope.spawn(|| trigger.write_all(&requests));

@@ -1,4 +1,4 @@
-//! The memory of an element, including its own bytes, and of small collections.
+//! Measures the memory of an element, including its own bytes, and of small collections.
 
 use anyhow::Result;
 
@@ -9,8 +9,8 @@ use crate::bench::contestants::{Contestant, Placement};
 use crate::bench::report::Table;
 use crate::bench::sender::Sender;
 
-/// The numbers of elements at which memory is read: the slope between them is the cost of one
-/// element, independent of what a table has allocated ahead.
+/// The numbers of elements at which memory is read. The slope between them is the cost of an
+/// element, independent of the memory that a table has allocated in advance.
 const FROM: u64 = 2_000_000;
 const TO: u64 = 10_000_000;
 
@@ -23,14 +23,14 @@ struct Small {
 
 #[derive(Clone, Copy)]
 enum SmallKind {
-    /// Ten fields, values of 15 bytes.
+    /// A hash of ten fields with values of 15 bytes.
     Hash,
-    /// Three members of 12 bytes.
+    /// A set of three members of 12 bytes.
     Set,
 }
 
 impl SmallKind {
-    /// The command that creates one, under a key of 16 bytes.
+    /// Returns the command that creates a collection, whose key has 16 bytes.
     fn request(self, key: u64) -> Vec<Vec<u8>> {
         let (command, prefix, elements): (_, _, Vec<String>) = match self {
             Self::Hash => {
@@ -79,7 +79,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// Bytes of resident memory for one more element.
+/// Returns the bytes of resident memory per additional element.
 fn slope(contestant: &Contestant, kind: Kind, from: u64, to: u64) -> Result<f64> {
     let server = contestant.start(Placement::Free)?;
     let mut sender = Sender::new(server.resp())?;
@@ -91,7 +91,7 @@ fn slope(contestant: &Contestant, kind: Kind, from: u64, to: u64) -> Result<f64>
     Ok((server.resident_bytes() as f64 - before) / (to - from) as f64)
 }
 
-/// Bytes of resident memory for a small collection, including its key.
+/// Returns the bytes of resident memory per small collection, including its key.
 fn per_key(contestant: &Contestant, small: &Small, keys: u64) -> Result<f64> {
     let server = contestant.start(Placement::Free)?;
     let empty = server.resident_bytes() as f64;

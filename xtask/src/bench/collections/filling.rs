@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::bench::sender::Sender;
 
-/// Elements of one request.
+/// Number of elements in one request.
 const ELEMENTS: u64 = 100;
 
 /// A kind of collection, with the command that adds elements to it.
@@ -41,12 +41,12 @@ impl Kind {
         }
     }
 
-    /// Adds the words of element `number`, which have 16 bytes.
+    /// Appends the words that add element `number`; each word has 16 bytes.
     fn push_words(self, number: u64, words: &mut Vec<Vec<u8>>) {
         let element = format!("member:{number:09}").into_bytes();
         match self {
             Self::Hash => words.extend([element, format!("value::{number:09}").into_bytes()]),
-            // Scores in a different order from members, as in a leaderboard.
+            // Scores are in a different order from members, as in a leaderboard.
             Self::SortedSet => {
                 let score = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
                 words.extend([score.to_string().into_bytes(), element]);

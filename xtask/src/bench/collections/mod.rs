@@ -1,5 +1,5 @@
-//! `cargo xtask bench --collections`: hashes, lists, sets and sorted sets, compared with Valkey's
-//! and Redis'.
+//! `cargo xtask bench --collections`: hashes, lists, sets and sorted sets, compared with Valkey and
+//! Redis.
 //!
 //! Each part has its own report, and can be measured alone: `--only elements` (memory), `requests`
 //! (CPU time), `stalls` (the effect of long commands on short ones) or `clients` (ten thousand

@@ -1,5 +1,5 @@
-//! The server's CPU time for one request on a collection, with 50 connections of 16 requests in
-//! flight each.
+//! Measures the server's CPU time for a request on a collection, with 50 connections that each have
+//! 16 requests in flight.
 
 use std::net::SocketAddr;
 use std::slice;
@@ -21,7 +21,7 @@ const PIPELINE: u64 = 16;
 struct Workload {
     name: &'static str,
     words: &'static str,
-    /// The target: at most this multiple of Valkey's.
+    /// The target: at most this multiple of Valkey's CPU time.
     asked: f64,
 }
 

@@ -1,5 +1,5 @@
-//! The effect of the longest commands on small requests: the latency of a probe meanwhile, and
-//! the server's own counters.
+//! Measures the effect of the longest commands on small requests: the latency of a probe during
+//! such a command, and the server's own counters.
 
 use anyhow::{Context, Result};
 use harness::{Connection, Server};
@@ -17,14 +17,14 @@ use crate::bench::sender::{Sender, run};
 /// The number of elements or keys in the largest row.
 const MANY: u64 = 10_000_000;
 
-/// A command that takes long.
+/// A command that takes a long time.
 struct Long {
     name: &'static str,
-    /// Creates the data it works on, with this many elements or keys.
+    /// Creates the data on which the command works, with the given number of elements or keys.
     prepare: fn(&Server, u64) -> Result<()>,
     count: u64,
     command: fn() -> Vec<String>,
-    /// Whether it removes the data.
+    /// Whether the command removes the data.
     consumes: bool,
 }
 
@@ -136,7 +136,7 @@ fn words(command: &str) -> Vec<String> {
     command.split(' ').map(str::to_owned).collect()
 }
 
-/// A command with 100,000 keys, each followed by this value if there is one.
+/// Returns the words of a command with 100,000 keys, each followed by `value` if there is one.
 fn with_keys(name: &str, value: Option<&str>) -> Vec<String> {
     let keys = (0..100_000).map(|number| format!("many:{number}"));
     let pairs = keys.flat_map(|key| [Some(key), value.map(str::to_owned)]);
@@ -174,7 +174,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
 struct Row {
     busy_us: f64,
     idle_us: f64,
-    /// nagi's own counters, as in [`COUNTED`].
+    /// nagi's own counters, in the order of [`COUNTED`].
     counted_us: Option<[f64; COUNTED.len()]>,
 }
 
@@ -199,8 +199,8 @@ fn measure_one(contestant: &Contestant, arguments: &Arguments, scale: u64) -> Re
     LONG.iter().map(one).collect()
 }
 
-/// The longest slice and the longest hold of a latch, by nagi's own counters: titles, and fields of
-/// INFO.
+/// nagi's counters of the longest slice of a command and of the longest hold of a latch: titles,
+/// and fields of INFO.
 pub(super) const COUNTED: [(&str, &str); 4] = [
     ("nagi: longest slice ms", "longest_slice_usec"),
     ("on a processor", "longest_slice_cpu_usec"),
@@ -208,7 +208,8 @@ pub(super) const COUNTED: [(&str, &str); 4] = [
     ("holder on a processor", "longest_latch_hold_cpu_usec"),
 ];
 
-/// These counters since CONFIG RESETSTAT, in microseconds; NaN if another build of nagi lacks them.
+/// Returns these counters since CONFIG RESETSTAT, in microseconds; NaN if another build of nagi
+/// lacks them.
 pub(super) fn counted(server: &Server) -> [f64; COUNTED.len()] {
     let info = Connection::open(server.resp()).run("INFO STATS").text();
     COUNTED.map(|(_, name)| {

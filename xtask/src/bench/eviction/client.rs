@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use harness::Server;
 
-/// Requests sent before the replies are read.
+/// Number of requests sent before the replies are read.
 pub(super) const BATCH: usize = 64;
 
 pub(super) struct Client {
@@ -26,8 +26,8 @@ impl Client {
         Ok(Self { stream: BufReader::new(stream), requests: String::new(), line: String::new() })
     }
 
-    /// Requests a batch of keys, and stores the missing ones. Returns their number; a key that
-    /// occurs twice is present the second time.
+    /// Requests a batch of keys, and stores the missing ones. Returns the number of missing keys; a
+    /// key that is missing twice in the batch counts once.
     pub(super) fn read_through(&mut self, keys: &[u64], value: &str) -> Result<usize> {
         self.requests.clear();
         for key in keys {
@@ -44,7 +44,7 @@ impl Client {
         Ok(missing.len())
     }
 
-    /// Stores one value under each of the keys.
+    /// Stores the same value under each of the keys.
     pub(super) fn store(&mut self, keys: impl Iterator<Item = u64>, value: &str) -> Result<()> {
         self.requests.clear();
         let mut count = 0;
@@ -66,7 +66,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends an inline command that is answered by a line such as `+OK` or `:12`.
+    /// Sends an inline command. Returns the line that answers it, such as `+OK` or `:12`.
     pub(super) fn ask(&mut self, command: &str) -> Result<&str> {
         self.requests.clear();
         write!(self.requests, "{command}\r\n")?;
@@ -78,12 +78,12 @@ impl Client {
         Ok(self.line.get(1..).unwrap_or_default())
     }
 
-    /// The number of keys.
+    /// Returns the number of keys.
     pub(super) fn keys(&mut self) -> Result<u64> {
         Ok(self.ask("DBSIZE")?.parse()?)
     }
 
-    /// A number of INFO.
+    /// Returns a number from INFO.
     pub(super) fn info(&mut self, name: &str) -> Result<u64> {
         self.requests.clear();
         self.requests.push_str("INFO\r\n");
@@ -95,7 +95,8 @@ impl Client {
         value.parse().with_context(|| format!("{name} is {value}"))
     }
 
-    /// The memory in use once it no longer changes: keys removed by FLUSHALL may be freed later.
+    /// Returns the memory in use when it no longer changes, because keys removed by FLUSHALL may be
+    /// freed later.
     pub(super) fn settled_memory(&mut self) -> Result<u64> {
         let mut before = self.info("used_memory")?;
         loop {

@@ -1,5 +1,5 @@
-//! The resident memory of a server at its limit while the sizes of values change: a general
-//! allocator cannot return pages that still hold small allocations.
+//! Measures the resident memory of a server at its limit while the sizes of values change. A
+//! general allocator cannot return pages that still contain small allocations.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -10,14 +10,15 @@ use super::super::fill::KEY_BYTES;
 use super::super::report::Table;
 use super::client::{BATCH, Client};
 
-/// Its name among the measurements.
+/// The name of this measurement for `--only`.
 pub(super) const NAME: &str = "memory at the limit";
 
-/// Sizes of values, one phase each, with the same total of bytes.
+/// Sizes of values in bytes, one for each phase. The total size of the values is the same in each
+/// phase.
 const VALUES_BYTES: [usize; 3] = [64, 4096, 100];
 /// Bytes written, as a multiple of the limit.
 const TIMES: u64 = 20;
-/// Readings of resident memory in a phase.
+/// Number of readings of resident memory in a phase.
 const LOOKS: u64 = 200;
 
 /// Memory use in a phase.
@@ -29,14 +30,14 @@ pub(super) struct Usage {
 struct Phase {
     value_bytes: usize,
     peak_bytes: f64,
-    /// Memory use at its end.
+    /// Memory use at the end of the phase.
     last_bytes: f64,
     keys: u64,
     longest_latch_hold_us: u64,
     longest_eviction_us: u64,
 }
 
-/// Writes twenty times the limit.
+/// Writes twenty times the limit in each phase, and measures memory meanwhile.
 pub(super) fn measure(nagi: &Contestant, arguments: &Arguments) -> Result<Usage> {
     let limit = if arguments.quick { 64 << 20 } else { 256 << 20 };
     let server = nagi.start(Placement::Free)?;

@@ -1,5 +1,5 @@
-//! The quality of eviction: misses of a read-through cache over sockets, compared with Redis, an
-//! exact LRU and S3-FIFO, and the actual memory of a server at its limit.
+//! Measures the quality of eviction: the misses of a read-through cache over sockets, compared with
+//! Redis, an exact LRU and S3-FIFO. Also measures the actual memory of a server at its limit.
 
 mod client;
 mod memory_shape;
@@ -24,7 +24,7 @@ const VALUE_BYTES: usize = 100;
 /// How often the number of keys is read during the warm-up, and again during the measurement.
 const LOOKS: usize = 50;
 
-/// Tolerated deviation of the average number of keys from the capacity, as a share of it.
+/// Tolerated relative deviation of the average number of keys from the capacity.
 const TOLERATED_FAULT: f64 = 0.02;
 
 /// The size of a measurement.
@@ -38,22 +38,23 @@ struct Scale {
 /// The capacity of a server.
 #[derive(Clone, Copy)]
 enum Room {
-    /// This many keys: the limit is adjusted during the warm-up until they fit.
+    /// The capacity is this number of keys. The limit is adjusted during the warm-up until they
+    /// fit.
     Keys(u64),
-    /// This many bytes beyond the use of the empty server.
+    /// The capacity is this number of bytes beyond the memory of the empty server.
     Bytes(u64),
 }
 
 /// The result of one server on one trace.
 struct Outcome {
     miss_ratio: f64,
-    /// Its average number of keys.
+    /// The average number of keys that the server held.
     held: f64,
-    /// Its limit, less the use of the empty server.
+    /// The memory limit minus the memory of the empty server, in bytes.
     bytes: u64,
 }
 
-/// One trace, cache size and policy.
+/// The results for one trace, cache size and policy.
 struct Comparison {
     shape: Shape,
     share_percent: u64,
@@ -61,13 +62,13 @@ struct Comparison {
     policy: &'static str,
     redis: Option<Outcome>,
     same_keys: Outcome,
-    /// nagi with the same number of bytes as Redis.
+    /// The result of nagi with the same number of bytes as Redis.
     same_bytes: Option<Outcome>,
     exact_lru: f64,
     s3_fifo: f64,
 }
 
-/// Measures both, misses and memory.
+/// Measures both misses and memory.
 pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Result<Report> {
     let scale = if arguments.quick {
         Scale { keys: 200_000, warm_up: 100_000, requests: 200_000 }
@@ -135,8 +136,8 @@ fn compare(
     })
 }
 
-/// Runs a trace against a fresh server. If the capacity is in keys, the run is repeated with
-/// another limit and smaller corrections until the number of keys is right, and the best run
+/// Runs a trace against a fresh server. If the capacity is a number of keys, the run is repeated
+/// with another limit and smaller corrections until the number of keys is right; the best run
 /// counts.
 fn run(
     contestant: &Contestant,
@@ -203,18 +204,18 @@ struct Cache<'a> {
     bytes_per_key: f64,
     /// The divisor of each correction of the limit.
     damping: f64,
-    /// Keys evicted when the limit was last adjusted.
+    /// The number of evicted keys when the limit was last adjusted.
     evicted: u64,
 }
 
 impl<'a> Cache<'a> {
-    /// Measures the memory of the empty server and of `capacity` keys, removes these, and sets the
-    /// limit.
+    /// Measures the memory of the empty server and of `capacity` keys, removes the keys, and sets
+    /// the limit.
     fn start(server: &Server, policy: &'a str, room: Room, capacity: u64) -> Result<Self> {
         let mut client = Client::connect(server)?;
         let value = "v".repeat(VALUE_BYTES);
-        // Keys that are in no trace, but of the same shape and batches, so that buffers are
-        // counted.
+        // These keys are in no trace, but they have the same form and are sent in the same batches,
+        // so that the server's buffers are included in the memory.
         let strange: Vec<u64> = (0..capacity).map(|key| key + 1_000_000_000).collect();
         let first_batch: Vec<u64> = strange.iter().copied().take(BATCH).collect();
         client.read_through(&first_batch, &value)?;
@@ -252,7 +253,7 @@ impl<'a> Cache<'a> {
         Ok(missed)
     }
 
-    /// Brings the number of keys closer to the target, if the capacity is in keys.
+    /// Moves the number of keys closer to the target, if the capacity is a number of keys.
     fn adjust(&mut self, room: Room) -> Result<()> {
         let Room::Keys(wanted) = room else { return Ok(()) };
         let evicted = self.client.info("evicted_keys")?;
@@ -291,7 +292,8 @@ impl Comparison {
         })
     }
 
-    /// nagi's misses as a multiple of Redis', with equal keys and with equal bytes.
+    /// Returns nagi's misses as a multiple of Redis', with equal numbers of keys and with equal
+    /// bytes.
     fn to_redis(&self) -> [Option<f64>; 2] {
         [Some(&self.same_keys), self.same_bytes.as_ref()]
             .map(|outcome| Some(outcome?.miss_ratio / self.redis.as_ref()?.miss_ratio))
@@ -340,7 +342,8 @@ fn table(all: &[Comparison]) -> String {
     table.to_string()
 }
 
-/// Misses with the same bytes as Redis, as a multiple of Redis': the range over all shares.
+/// Formats the misses with the same bytes as Redis, as multiples of Redis' misses: the range over
+/// all shares.
 fn summary(all: &[Comparison]) -> String {
     let header = [&["misses at the same memory, to Redis'"], &POLICIES[..]].concat();
     let mut table = Table::new(&header);

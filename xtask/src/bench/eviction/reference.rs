@@ -1,8 +1,8 @@
-//! Simulated caches with an exact number of keys: policies without sampling.
+//! Simulated caches that hold an exact number of keys, with policies that do not sample.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-/// The misses of an exact LRU in the requests from number `warm_up` on.
+/// Returns the miss ratio of an exact LRU for the requests from number `warm_up` on.
 pub(super) fn lru(trace: &[u64], warm_up: usize, capacity: usize) -> f64 {
     let mut last_used: HashMap<u64, usize> = HashMap::new();
     let mut by_use: BTreeMap<usize, u64> = BTreeMap::new();
@@ -22,8 +22,8 @@ pub(super) fn lru(trace: &[u64], warm_up: usize, capacity: usize) -> f64 {
     miss_ratio(trace.iter().enumerate().map(miss_of), warm_up)
 }
 
-/// The same for S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP
-/// 2023), with a small queue of a tenth.
+/// Returns the miss ratio of S3-FIFO (Yang et al., "FIFO queues are all you need for cache
+/// eviction", SOSP 2023), whose small queue has a tenth of the capacity.
 pub(super) fn s3_fifo(trace: &[u64], warm_up: usize, capacity: usize) -> f64 {
     let mut cache = S3Fifo { capacity, ..S3Fifo::default() };
     miss_ratio(trace.iter().map(|key| !cache.ask(*key)), warm_up)
@@ -41,7 +41,7 @@ fn miss_ratio(misses: impl Iterator<Item = bool>, warm_up: usize) -> f64 {
 #[derive(Default)]
 struct S3Fifo {
     capacity: usize,
-    /// How often each key was used since it was added or passed over, up to 3.
+    /// How often each key was used since it was added or since eviction last spared it, at most 3.
     uses: HashMap<u64, u8>,
     small: VecDeque<u64>,
     main: VecDeque<u64>,
@@ -50,7 +50,7 @@ struct S3Fifo {
 }
 
 impl S3Fifo {
-    /// Whether it has the key; adds the key if not.
+    /// Returns whether the cache has the key. Adds the key if not.
     fn ask(&mut self, key: u64) -> bool {
         if let Some(uses) = self.uses.get_mut(&key) {
             *uses = (*uses + 1).min(3);

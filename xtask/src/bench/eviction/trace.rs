@@ -5,12 +5,13 @@ use fastrand::Rng;
 /// The shape of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
-    /// Key number k is requested in proportion to 1 / k^exponent.
+    /// Key k is requested in proportion to 1 / k^exponent.
     Zipf { exponent: f64 },
-    /// The same keys repeatedly in the same order, a tenth more of them than fit.
+    /// The same keys are requested repeatedly in the same order; there are a tenth more of them
+    /// than fit.
     Loop,
     /// Nine of ten requests go to a hot set half as large as the cache, which moves to other keys
-    /// after 18 requests for each of its keys; the tenth goes to any key.
+    /// after 18 requests per key; the tenth request goes to any key.
     Shifting,
 }
 
@@ -26,8 +27,8 @@ impl Shape {
         }
     }
 
-    /// The first `requests` keys of the sequence, below `keys`, for a cache that holds `capacity`
-    /// of them.
+    /// Returns the first `requests` keys of the sequence. Keys are below `keys`; the cache holds
+    /// `capacity` of them.
     pub(super) fn trace(self, keys: u64, capacity: u64, requests: usize) -> Vec<u64> {
         let mut random = Rng::with_seed(0x6e61_6769);
         match self {
@@ -53,7 +54,7 @@ impl Shape {
     }
 }
 
-/// Draws by a search in the cumulative weights.
+/// Draws by binary search in the cumulative weights.
 struct Zipf {
     cumulated: Vec<f64>,
 }

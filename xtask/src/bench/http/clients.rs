@@ -1,4 +1,4 @@
-//! The effect of requests over HTTP on clients of Redis' protocol.
+//! The effect of HTTP requests on clients that use RESP.
 
 use std::process::{Command, Stdio};
 
@@ -14,10 +14,10 @@ use crate::bench::paced::{RATE, p99_9_us};
 use crate::bench::parts::milliseconds;
 use crate::bench::report::Table;
 
-/// Requests over HTTP, a second.
+/// HTTP requests per second.
 const HTTP_RATE: u32 = 2_000;
 
-/// Measures the slowest of a thousand requests, with and without requests over HTTP.
+/// Measures the slowest of a thousand RESP requests, with and without HTTP requests.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let seconds = if arguments.quick { 2 } else { 15 };
@@ -48,7 +48,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// A load of requests over HTTP.
+/// A running load of HTTP requests.
 struct HttpLoad(std::process::Child);
 
 fn start_http(nagi: &Contestant, server: &Server, seconds: u32) -> Result<HttpLoad> {
@@ -62,7 +62,7 @@ fn start_http(nagi: &Contestant, server: &Server, seconds: u32) -> Result<HttpLo
 }
 
 impl HttpLoad {
-    /// Waits for its end. Returns the answered requests a second.
+    /// Waits for the end of the load. Returns the answered requests per second.
     fn finish(self) -> Result<f64> {
         let output = self.0.wait_with_output()?;
         let report: Value =

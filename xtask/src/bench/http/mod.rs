@@ -1,12 +1,12 @@
-//! `cargo xtask bench --http`: commands over HTTP, compared with webdis, and their effect on
-//! clients of Redis' protocol. `--only webdis` or `clients` measures one part.
+//! `cargo xtask bench --http`: commands over HTTP compared with webdis, and the effect of HTTP
+//! requests on RESP clients. `--only webdis` or `clients` measures one part.
 
 mod clients;
 mod webdis;
 
 use super::parts::{Contestants, Measured, Part};
 
-/// Options of a server with a gateway, on any port.
+/// Options of a server with an HTTP gateway on any free port.
 const GATEWAY: [&str; 2] = ["--http-port", "any"];
 
 pub(super) const PARTS: [Part; 2] = [

@@ -1,5 +1,5 @@
-//! Commands over HTTP: nagi's own gateway compared with webdis in front of Valkey, measured by one
-//! client program (`ab`), with the processor time of both.
+//! Commands over HTTP: nagi's gateway is compared with webdis in front of Valkey. The same client
+//! program (`ab`) measures both, with their processor time.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::bench::report::{Table, ratio};
 use crate::bench::usage::CpuTime;
 use crate::process;
 
-/// How connections are used, and the flag of ab for it.
+/// The ways of using connections, and ab's flag for each.
 const MANNERS: [(&str, &[&str]); 2] = [("a connection a request", &[]), ("kept alive", &["-k"])];
 const CLIENTS: &str = "10";
 const REQUESTS: usize = 60_000;
@@ -50,7 +50,7 @@ impl Gateway {
                 "logfile": "/dev/null",
             });
             let path = folder.ours.join("webdis.json");
-            // Without it, webdis reports that it cannot start.
+            // If the file is missing, webdis reports that it cannot start.
             let _ = fs::write(&path, settings.to_string());
             let mut command = tool("webdis");
             command.arg(path);
@@ -64,7 +64,7 @@ impl Gateway {
         self.processes.iter().map(|server| CpuTime::of(server.process_id())).collect()
     }
 
-    /// Requests a second, and the processor time of each in microseconds.
+    /// Returns the requests per second, and the processor time per request in microseconds.
     fn measure(&self, manner: &[&str], requests: usize) -> Result<Figures> {
         let before = self.cpu()?;
         let url = format!("http://{}/GET/key.txt", self.address);
@@ -88,7 +88,7 @@ impl Gateway {
     }
 }
 
-/// Measures both in turn.
+/// Measures both gateways in turn.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let find = |name: &str| contestants.iter().find(|it| it.name == name);
     let nagi = find("nagi").context("there is no nagi")?;

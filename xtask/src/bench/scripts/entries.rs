@@ -1,4 +1,4 @@
-//! The memory of stream entries.
+//! Measures the memory of stream entries.
 
 use anyhow::Result;
 
@@ -8,14 +8,14 @@ use crate::bench::contestants::{Contestant, Placement};
 use crate::bench::pipelined::encoded;
 use crate::bench::sender::Sender;
 
-/// A kind of entry, whose resident memory is measured.
+/// A kind of entry whose memory is measured.
 struct Added {
     name: &'static str,
-    /// The numbers of entries at which memory is read: the slope between them is the result.
+    /// The numbers of entries at which memory is read. The result is the slope between them.
     counts: [u64; 2],
-    /// Commands sent first.
+    /// Commands that are sent before the entries.
     opening: &'static [&'static str],
-    /// Adds an entry.
+    /// Adds the entry with the given number.
     send: fn(&mut Sender, u64) -> Result<()>,
 }
 
@@ -53,7 +53,7 @@ const ADDED: [Added; 3] = [
     },
 ];
 
-/// Fills every server with each.
+/// Fills every server with each kind of entry.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let scale = if arguments.quick { 10 } else { 1 };
     let names = contestants.resp().map(|it| it.name).collect();

@@ -1,4 +1,5 @@
-//! The server's cost of a message to many subscribers, and the time until the last of them has it.
+//! Measures the server's cost of a message to many subscribers, and the time until the last of them
+//! has received it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,10 +16,10 @@ use crate::bench::figures::median;
 use crate::bench::pipelined::{encoded, receive};
 use crate::bench::usage::CpuTime;
 
-/// The number of subscribers, and the target for the processor time of a message to them, as a
+/// The numbers of subscribers, each with the target for the processor time of a message, as a
 /// multiple of Valkey's.
 const AUDIENCES: [(usize, &str); 3] = [(1, "1.1"), (100, "1"), (1000, "1")];
-/// The target for the time of the last delivery, as a multiple of Valkey's.
+/// The target for the time until the last delivery, as a multiple of Valkey's.
 const DELIVERY_ASKED: &str = "0.5";
 /// Messages sent at once when processor time is measured.
 const PIPELINE: usize = 16;
@@ -30,7 +31,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     let mut cpu = ComparedTable::new("CPU us of PUBLISH, one worker", names());
     let mut delivery = ComparedTable::new("ms until the last has it, default workers", names());
     for (count, asked) in AUDIENCES {
-        // The number of deliveries does not depend on the number of subscribers.
+        // The total number of deliveries is about the same for each number of subscribers.
         let rounds = (100_000.0 * arguments.seconds) as usize / (PIPELINE * count) + 10;
         let cpu_us = medians(contestants, Placement::Pinned, arguments, count, |audience| {
             audience.cpu_us(rounds)
@@ -46,7 +47,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![cpu.into_table(), delivery.into_table()], details: None })
 }
 
-/// The median of a figure for each server.
+/// Returns the median of a figure for each server.
 fn medians(
     contestants: &Contestants<'_>,
     placement: Placement,
@@ -60,7 +61,7 @@ fn medians(
     median_of_each(&mut audiences, arguments.repetitions, figure)
 }
 
-/// Subscribers of one channel, and a client that publishes.
+/// The subscribers of one channel, and a client that publishes.
 struct Audience<'a> {
     server: &'a Server,
     publisher: TcpStream,
@@ -81,7 +82,7 @@ impl<'a> Audience<'a> {
         Ok(Audience { server, publisher, subscribers, buffer: vec![0; 1 << 16] })
     }
 
-    /// The server's processor time for one message, in microseconds.
+    /// Returns the server's processor time for one message, in microseconds.
     fn cpu_us(&mut self, rounds: usize) -> Result<f64> {
         let requests = encoded("PUBLISH channel hello").repeat(PIPELINE);
         let messages = MESSAGE.repeat(PIPELINE);
@@ -97,7 +98,8 @@ impl<'a> Audience<'a> {
         Ok((used.user + used.system) * 1e6 / (rounds * PIPELINE) as f64)
     }
 
-    /// The time from the request to the last of its messages, in microseconds.
+    /// Returns the time from a PUBLISH until the last subscriber has received the message, in
+    /// microseconds.
     fn last_us(&mut self) -> Result<f64> {
         let request = encoded("PUBLISH channel hello");
         let start = Instant::now();
@@ -111,7 +113,7 @@ impl<'a> Audience<'a> {
     }
 }
 
-/// Receives exactly `messages`.
+/// Receives from a subscriber, and checks that exactly `messages` arrive.
 fn await_messages(stream: &mut TcpStream, messages: &[u8], buffer: &mut [u8]) -> Result<()> {
     let room = buffer.get_mut(..messages.len()).unwrap_or_default();
     stream.read_exact(room)?;

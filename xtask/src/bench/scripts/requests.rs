@@ -1,4 +1,4 @@
-//! The server's cost of stream entries and of tracked reads.
+//! Measures the server's cost of stream entries and of tracked reads.
 
 use std::slice;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::bench::pipelined::{KEYS, Load, encoded};
 use crate::bench::sender::Sender;
 
 const PIPELINE: u64 = 16;
-/// Entries of each stream that is read: more than a run reads.
+/// Number of entries of each stream that is read, which is more than a run reads.
 const ENTRIES: u64 = 2_000;
 const ASKED: &str = "0.8";
 
@@ -22,7 +22,7 @@ struct Workload {
     name: &'static str,
     words: &'static str,
     opening: &'static [&'static str],
-    /// Prepares the keys for a run.
+    /// Prepares the server's keys for a run.
     prepare: fn(&mut Sender) -> Result<()>,
 }
 

@@ -1,4 +1,4 @@
-//! The server's cost of scripts, and the scripts a second.
+//! Measures the server's cost of scripts, and the number of scripts per second.
 
 use std::net::TcpListener;
 use std::slice;
@@ -14,11 +14,11 @@ use crate::bench::figures::median;
 use crate::bench::pipelined::{Cost, Load, encoded};
 use crate::bench::report::Table;
 
-/// Three calls on declared keys.
+/// Makes three calls on declared keys.
 const THREE_CALLS: &str = "local count = redis.call('INCR', KEYS[1]) \
     redis.call('SET', KEYS[2], count) return redis.call('GET', KEYS[3])";
 
-/// A job of a queue like BullMQ's: keys are built from a prefix and not declared. The job is added,
+/// Adds a job to a queue like BullMQ's. Keys are built from a prefix and are not declared.
 const ADD: &str = "local queue = ARGV[1] \
     local id = redis.call('INCR', queue .. ':id') \
     redis.call('HMGET', queue .. ':meta', 'paused', 'concurrency', 'max', 'duration') \
@@ -30,7 +30,7 @@ const ADD: &str = "local queue = ARGV[1] \
     redis.call('ZADD', queue .. ':marker', 0, '0') \
     redis.call('XADD', queue .. ':events', 'MAXLEN', '~', 10000, '*', 'event', 'waiting', \
         'jobId', id) return id";
-/// taken,
+/// Takes a job from the queue.
 const TAKE: &str = "local queue = ARGV[1] \
     redis.call('HMGET', queue .. ':meta', 'paused', 'concurrency', 'max', 'duration') \
     redis.call('ZRANGE', queue .. ':delayed', 0, ARGV[4], 'BYSCORE', 'LIMIT', 0, 1000) \
@@ -42,7 +42,7 @@ const TAKE: &str = "local queue = ARGV[1] \
         'jobId', id, 'prev', 'waiting') \
     redis.call('HMSET', queue .. ':' .. id, 'processedOn', ARGV[4], 'attemptsMade', 1) \
     return #redis.call('HGETALL', queue .. ':' .. id)";
-/// and finished, so that a run does not change the number of jobs.
+/// Finishes a job, so that a run does not change the number of jobs.
 const FINISH: &str = "local queue = ARGV[1] \
     local id = redis.call('RPOP', queue .. ':active') \
     if not id then return 0 end \
@@ -53,7 +53,7 @@ const FINISH: &str = "local queue = ARGV[1] \
 const THREE_KEYS: &str = "3 counter:{key} copy:{key} copy:{key}";
 const JOB: &str = "0 queue send-mail {\"to\":\"somebody@example.org\",\"number\":{}} 1764000000000";
 
-/// Scripts that each connection runs one after the other.
+/// Scripts that each connection runs one after another.
 struct Workload {
     name: &'static str,
     scripts: &'static [&'static str],
@@ -130,8 +130,8 @@ impl Workload {
     }
 }
 
-/// nagi's cost of GET and SET while some key is claimed, as by a script, so that each request
-/// checks for a claim on its own key.
+/// Measures nagi's cost of GET and SET while another key is claimed, as by a running script, so
+/// that each request has to check whether its own key is claimed.
 fn beside_claims(
     servers: &[(&'static str, Server)],
     length: Duration,
@@ -161,8 +161,8 @@ fn beside_claims(
     Ok(table)
 }
 
-/// Runs `work` while a MIGRATE waits for a server that never replies: its key stays claimed without
-/// using processor time.
+/// Runs `work` while a MIGRATE waits for a server that never replies. The key of the MIGRATE stays
+/// claimed without using processor time.
 fn beside_a_claim<T>(server: &Server, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let port = silent.local_addr()?.port();

@@ -1,8 +1,8 @@
-//! Memory of a server and its forked child together during a save.
+//! Samples the memory of a server and its forked child together during a save.
 //!
-//! It is read from the memory in use on the whole machine: pages of processes, and page tables.
-//! There, pages shared by parent and child count once, and reading it is cheap, while the sum of
-//! shares in /proc/PID/smaps_rollup takes a walk over every page, which delays the server.
+//! The samples are the memory in use on the whole machine: pages of processes, and page tables.
+//! There, pages shared by parent and child count once, and reading is cheap. The proportional set
+//! sizes in /proc/PID/smaps_rollup would need a walk over every page, which delays the server.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Time between two readings.
+/// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Points of a plot of a save.
+/// Number of points in the plot of a save.
 const OUTLINE_POINTS: usize = 40;
 
 /// Samples memory until it is stopped.
@@ -36,8 +36,8 @@ impl Sampler {
         Self { is_over, thread }
     }
 
-    /// Samples from `from_s` after the start on: seconds since then, and bytes beyond those in use
-    /// before.
+    /// Stops sampling. Returns the samples from `from_s` after the start on: the seconds since
+    /// then, and the bytes in use beyond those before the start.
     pub(super) fn finish(self, from_s: f64) -> Vec<(f64, f64)> {
         self.is_over.store(true, Ordering::Relaxed);
         let samples = self.thread.join().unwrap_or_default();
@@ -47,25 +47,25 @@ impl Sampler {
     }
 }
 
-/// The maximum of the samples.
+/// Returns the maximum of the samples, in bytes.
 pub(super) fn peak(samples: &[(f64, f64)]) -> f64 {
     samples.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max)
 }
 
-/// The maximum of each of several parts of the samples, enough for a plot.
+/// Reduces the samples to the maximum of each of several parts, which suffices for a plot.
 pub(super) fn outline(samples: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let parts = samples.chunks(samples.len().div_ceil(OUTLINE_POINTS).max(1));
     let highest = |part: &[(f64, f64)]| part.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
     parts.filter_map(highest).collect()
 }
 
-/// Anonymous and shared memory of processes, and page tables, in bytes.
+/// Returns the anonymous and shared memory of processes, and their page tables, in bytes.
 fn used_bytes() -> f64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     ["AnonPages:", "PageTables:", "Shmem:"].iter().map(|name| field(&text, name)).sum()
 }
 
-/// A field of /proc/meminfo in bytes; 0 if missing.
+/// Returns a field of /proc/meminfo in bytes; 0 if it is missing.
 pub(super) fn field(text: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());

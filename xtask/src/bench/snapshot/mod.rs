@@ -1,7 +1,7 @@
-//! The effect of a save on concurrent requests: nagi compared with Valkey and Redis, with 1 to 8
-//! GB.
+//! The effect of a save on concurrent requests. nagi is compared with Valkey and Redis, with 1 to 8
+//! GB of data.
 //!
-//! The load is paced, and latencies count from the due time of a request, so that no freeze is
+//! The load is paced, and latencies count from the due time of a request, so that no stall is
 //! hidden.
 
 mod memory;
@@ -31,25 +31,25 @@ pub(super) const DOCUMENT: &str = "docs/benchmarks/snapshot.md";
 
 /// Pairs of windows in a quick run.
 const QUICK_PAIRS: u32 = 2;
-/// From this many gigabytes on, where everything takes long, there are fewer pairs of windows, and
-/// those without a save are shorter.
+/// With this many gigabytes or more, everything takes long, so there are fewer pairs of windows,
+/// and the windows without a save are shorter.
 const LARGE_GB: f64 = 2.0;
 const LARGE_PAIRS: u32 = 3;
 /// A window without a save is as long as the save before it, within these bounds, in seconds.
 const QUIET_S: (f64, f64) = (2.0, 8.0);
 const LARGE_QUIET_S: (f64, f64) = (2.0, 4.0);
-/// Maximum data with which the limit for processor time is measured and keys are overwritten.
+/// Maximum gigabytes with which the limit on processor time is measured and keys are overwritten.
 const DETAILED_GB: f64 = 1.0;
 const LIMIT_ROUNDS: usize = 3;
-/// From this size on, no save is measured without load, and Redis, which saves like Valkey, is
-/// omitted.
+/// From `BARE_GB` gigabytes, no save is measured without load. From `ALONE_GB`, Redis is omitted,
+/// because it saves in the same way as Valkey.
 const BARE_GB: f64 = 4.0;
 const ALONE_GB: f64 = 8.0;
 const LEFT_OUT: &str = "Redis";
 /// Disk space to leave free, in gigabytes.
 const SPARE_DISK_GB: f64 = 6.0;
 
-/// How a save is measured.
+/// The options of the measurement.
 #[derive(clap::Args)]
 pub(super) struct Options {
     /// Measure the cost of a save in latency, memory and time, instead of requests
@@ -68,13 +68,13 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Whether nothing is to be measured.
+    /// Whether tables and plots are drawn without measuring.
     pub(super) fn redraws(&self) -> bool {
         self.redraw
     }
 }
 
-/// Measures every server with every size of data, and stores the results of each size when it is
+/// Measures every server with every size of data. Stores the results of a size when they are
 /// complete.
 pub(super) fn measure(
     contestants: &[Contestant],
@@ -123,8 +123,8 @@ pub(super) fn measure(
     report(unkept)?.0.keep_apart(machine, contestants)
 }
 
-/// The measurements for a size of data. The limit for processor time is measured once, with the
-/// largest of the sizes that are small enough.
+/// Returns the plan for a size of data. The limit on processor time is only measured with the
+/// largest size that does not exceed `DETAILED_GB`.
 fn plan<'a>(nagi: &'a Contestant, gb: f64, sizes: &[f64], arguments: &Arguments) -> Plan<'a> {
     let detailed = sizes.iter().copied().filter(|&gb| gb <= DETAILED_GB);
     Plan {
@@ -147,13 +147,13 @@ fn plan<'a>(nagi: &'a Contestant, gb: f64, sizes: &[f64], arguments: &Arguments)
     }
 }
 
-/// Writes tables and plots of the last run with each size.
+/// Writes the tables and plots of the last run with each size.
 pub(super) fn redraw() -> Result<()> {
     let (report, about) = report(runs::last()?)?;
     report.rewrite(&about)
 }
 
-/// The report of these runs, and where each was measured.
+/// Returns the report on these runs, and a description of where each was measured.
 fn report(runs: Vec<Run>) -> Result<(Report, String)> {
     let about = runs.chunk_by(|a, b| a.about == b.about).filter_map(|same| {
         let sizes: Vec<String> = same.iter().map(|run| run.gigabytes.to_string()).collect();

@@ -1,15 +1,15 @@
-//! The plots: the cut or fork against the size of the data, latencies and memory during saves, and
-//! the effect of a limit for processor time.
+//! The plots: the time of the cut or fork against the size of the data, latencies and memory during
+//! saves, and the effect of the limit on processor time.
 
 use anyhow::Result;
 
 use super::super::chart::{Axis, Figure, Line, Panel};
 use super::row::{Latency, Pair, Row};
 
-/// One of the figures of a distribution.
+/// Selects a figure of a distribution.
 type Pick = fn(&Latency) -> f64;
 
-/// All plots, by their file names.
+/// Draws all plots. Returns them with their file names.
 pub(super) fn all(rows: &[Row]) -> Result<Vec<(&'static str, String)>> {
     let servers = servers(rows);
     let mut all = vec![
@@ -23,7 +23,7 @@ pub(super) fn all(rows: &[Row]) -> Result<Vec<(&'static str, String)>> {
     Ok(all)
 }
 
-/// Names of the servers, in their order.
+/// Returns the names of the servers, in their order of appearance.
 fn servers(rows: &[Row]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for row in rows {
@@ -41,7 +41,7 @@ fn sizes(rows: &[Row]) -> Vec<f64> {
     all
 }
 
-/// A line for each server: `figure` for each size.
+/// Returns a line for each server: `figure` against the size of the data.
 fn lines(
     rows: &[Row],
     servers: &[String],
@@ -148,7 +148,8 @@ fn memory(rows: &[Row], servers: &[String]) -> Figure {
     }
 }
 
-/// Two panels over the settings: the duration of a save, and the latency of requests meanwhile.
+/// Draws two panels against the settings of the limit: the duration of a save, and the latency of
+/// requests during the save.
 fn limits(rows: &[Row]) -> Option<Figure> {
     let row = rows.iter().find(|row| !row.limited.is_empty())?;
     let points = |figure: &dyn Fn(&super::row::Limited) -> f64| -> Vec<(f64, f64)> {

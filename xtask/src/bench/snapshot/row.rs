@@ -14,36 +14,36 @@ pub(super) struct Latency {
     pub(super) max: f64,
 }
 
-/// A window with a save and one without, under the same open-loop load; or the medians of several
-/// pairs, with the maximum for memory and failures.
+/// A window with a save and one without, under the same open-loop load. Several pairs are combined
+/// to the medians, and to the maximum for memory and failures.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Pair {
     pub(super) fork_us: f64,
     pub(super) seconds: f64,
     pub(super) saving: Latency,
     pub(super) quiet: Latency,
-    /// The slowest answer of an idle server of the same kind during the save.
+    /// The slowest answer of an idle server of the same kind during the save, in microseconds.
     pub(super) idle_max_us: Option<f64>,
-    /// The peak memory beyond that at the beginning, in bytes.
+    /// The peak of the memory in use beyond that at the beginning, in bytes.
     pub(super) extra_bytes: f64,
-    /// Failed requests in the window with the save.
+    /// Number of failed requests in the window with the save.
     pub(super) errors: f64,
 }
 
-/// A save under a closed-loop load.
+/// The results of a save under a closed-loop load.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Busy {
     pub(super) seconds: f64,
     pub(super) requests_per_second: f64,
-    /// The same load before and after the save.
+    /// The rate of the same load before and after the save.
     pub(super) quiet_requests_per_second: f64,
     pub(super) is_saved: bool,
 }
 
-/// A save while keys are overwritten, one after the other.
+/// The results of a save while keys are overwritten, one after another.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Overwriting {
-    /// Half the bytes per second of the save without load.
+    /// The rate of overwriting: half the bytes per second of the save without load.
     pub(super) asked_bytes_per_second: f64,
     pub(super) bytes_per_second: f64,
     pub(super) seconds: f64,
@@ -58,13 +58,13 @@ pub(super) struct Counters {
     pub(super) longest_slice_us: f64,
     pub(super) longest_latch_hold_us: f64,
     pub(super) pre_image_peak_bytes: f64,
-    /// The longest delay of a writer, and the sum of all; `None` if the build does not delay
-    /// writers.
+    /// The longest delay of a writer, and the sum of all delays, in microseconds; `None` if the
+    /// build does not delay writers.
     pub(super) longest_delay_us: Option<f64>,
     pub(super) delayed_writes: Option<f64>,
 }
 
-/// Latencies and time at one setting of `save-cpu-limit`.
+/// Latencies and the time of a save at one setting of `save-cpu-limit`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Limited {
     pub(super) setting: String,
@@ -73,7 +73,7 @@ pub(super) struct Limited {
 }
 
 impl Limited {
-    /// The medians of the figures of all saves at this setting.
+    /// Returns the medians of the figures of all saves at this setting.
     pub(super) fn median(setting: &str, saves: &[Limited]) -> Self {
         let of = |figure: fn(&Limited) -> f64| {
             median(saves.iter().filter(|it| it.setting == setting).map(figure).collect())
@@ -88,7 +88,7 @@ impl Limited {
     }
 }
 
-/// One server with so much data.
+/// The results of one server with one size of data.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) server: String,
@@ -99,22 +99,22 @@ pub(super) struct Row {
     /// The number of pairs of windows, and their combined result.
     pub(super) pairs: usize,
     pub(super) windows: Pair,
-    /// The duration of a save without requests, if measured.
+    /// The duration of a save without requests, in seconds, if measured.
     pub(super) idle_seconds: Option<f64>,
     pub(super) file_bytes: f64,
     pub(super) busy: Busy,
     pub(super) overwriting: Option<Overwriting>,
-    /// Time from the start of the process until all keys are loaded.
+    /// Time from the start of the process until all keys are loaded, in seconds.
     pub(super) load_seconds: f64,
     pub(super) counters: Option<Counters>,
     pub(super) limited: Vec<Limited>,
-    /// Of the last pair: seconds since the request to save, and bytes beyond those before; the
-    /// maximum of each of several parts of the time.
+    /// The memory during the last pair: the seconds since the request to save, and the bytes in use
+    /// beyond those before. Each point is the maximum over a part of the time.
     pub(super) memory: Vec<(f64, f64)>,
 }
 
 impl Pair {
-    /// The combined result of several pairs.
+    /// Combines the results of several pairs.
     pub(super) fn together(pairs: &[Pair]) -> Self {
         let median_of = |figure: &dyn Fn(&Pair) -> f64| median(pairs.iter().map(figure).collect());
         let most = |figure: fn(&Pair) -> f64| pairs.iter().map(figure).fold(f64::NAN, f64::max);

@@ -1,4 +1,4 @@
-//! Stored runs: a file for each size of data, so that one size can be measured again separately.
+//! Stored runs: one file for each size of data, so that a size can be measured again separately.
 
 use std::fs;
 use std::path::Path;
@@ -10,13 +10,13 @@ use super::super::contestants::Contestant;
 use super::super::{machine, report};
 use super::row::Row;
 
-/// Every server with one size of data.
+/// The results of every server with one size of data.
 pub(super) struct Run {
     pub(super) gigabytes: f64,
-    /// Where and when it was measured, in a sentence.
+    /// A sentence that says where and when the run was measured.
     pub(super) about: String,
     pub(super) rows: Vec<Row>,
-    /// The contents of its file.
+    /// The contents of the run's file.
     pub(super) all: Value,
 }
 
@@ -38,19 +38,19 @@ impl Run {
         Ok(Run::of(all, rows))
     }
 
-    /// The settings that it was measured with, unless they are the default.
+    /// Returns the settings of the run, unless they are the default settings.
     pub(super) fn unusual_settings(&self) -> Option<&str> {
         let settings = self.all.pointer("/machine/settings")?.as_str()?;
         Some(settings).filter(|settings| *settings != machine::SETTINGS)
     }
 
-    /// Stores it, replacing an earlier one.
+    /// Stores the run, replacing an earlier one.
     pub(super) fn keep(&self) -> Result<()> {
         report::keep(&format!("snapshot-{}gb", self.gigabytes), &self.all)
     }
 }
 
-/// The last run of each stored size, the smallest first.
+/// Returns the last run of each stored size, the smallest size first.
 pub(super) fn last() -> Result<Vec<Run>> {
     let folder = report::folder();
     let names = fs::read_dir(&folder)?.flatten().filter_map(|it| it.file_name().into_string().ok());
@@ -60,7 +60,7 @@ pub(super) fn last() -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// Whether a name has the form `snapshot-4gb.json`.
+/// Whether the name of a file has the form `snapshot-4gb.json`.
 fn is_of_snapshots(name: &str) -> bool {
     let size = name.strip_prefix("snapshot-").and_then(|rest| rest.strip_suffix("gb.json"));
     size.is_some_and(|size| size.parse::<f64>().is_ok())

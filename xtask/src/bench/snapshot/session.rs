@@ -1,4 +1,4 @@
-//! One server with one size of data, from filling it to loading its dump file.
+//! Measures one server with one size of data: fills it, saves, and finally loads the dump file.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,26 +21,26 @@ use crate::process;
 /// Length of a value in bytes.
 const VALUE_BYTES: usize = 1000;
 const CONNECTIONS: u32 = 50;
-/// Time measured before and after a save.
+/// Time measured before and after a save, in seconds.
 const MARGIN_S: f64 = 0.5;
-/// The same for a closed-loop load, whose rate is compared.
+/// The same time for a closed-loop load, whose rates before and after are compared, in seconds.
 const BUSY_MARGIN_S: f64 = 2.0;
-/// A limit for all operations.
+/// The time limit of every operation.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The values of `save-cpu-limit` that are measured.
 const LIMITS: [&str; 5] = ["10", "20", "50", "75", "100"];
 
 /// The plan of measurements, the same for all servers.
 pub(super) struct Plan<'a> {
-    /// nagi's binary, which generates the load.
+    /// The path of nagi's binary, which generates the load.
     pub(super) load: &'a Path,
     pub(super) gigabytes: f64,
     pub(super) pairs: u32,
     /// Minimum and maximum length of a window without a save, in seconds.
     pub(super) quiet_s: (f64, f64),
-    /// Requests a second of the open-loop load.
+    /// Requests per second of the open-loop load.
     pub(super) rate: f64,
-    /// How often each limit for the processor time of a save is measured with nagi.
+    /// How often each limit on the processor time of a save is measured; only with nagi.
     pub(super) limit_rounds: usize,
     /// Whether keys are overwritten during a save, if one is measured without load.
     pub(super) overwrites: bool,
@@ -58,7 +58,7 @@ struct Session<'a> {
     folder: &'a Folder,
 }
 
-/// Makes all measurements of one server.
+/// Performs all measurements of one server.
 pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
     let folder = contestant.new_folder()?;
     let server = contestant.start_in(&folder)?;
@@ -81,7 +81,7 @@ pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
         true => Some(session.overwrite(file_bytes / session.save_awaited()? / 2.0)?),
         false => None,
     };
-    // Last, since the setting is not restored.
+    // The limits are measured last, because the setting is not restored.
     let limits = if contestant.is_nagi() { LIMITS.repeat(plan.limit_rounds) } else { Vec::new() };
     let limited = if limits.is_empty() { Vec::new() } else { session.limited(&limits)? };
     if !session.file().exists() {
@@ -111,14 +111,14 @@ pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
     })
 }
 
-/// Reads a file into the page cache, since some servers remove it from there.
+/// Reads a file into the page cache, because some servers drop it from there.
 fn read_through(path: &Path) -> Result<()> {
     let mut file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     io::copy(&mut file, &mut io::sink())?;
     Ok(())
 }
 
-/// Starts the server with its dump file. Returns the time until all keys are loaded, in seconds.
+/// Starts the server with its dump file. Returns the seconds until all keys are loaded.
 fn load(contestant: &Contestant, folder: &Folder, keys: u64) -> Result<f64> {
     let started = Instant::now();
     let server = contestant.start_in(folder)?;
@@ -141,7 +141,7 @@ impl Plan<'_> {
 }
 
 impl Session<'_> {
-    /// Runs the load tool on this server. Returns its JSON.
+    /// Runs the load tool against this server. Returns its JSON report.
     fn load(&self, arguments: &[&str]) -> Result<Value> {
         let mut command = Command::new(self.plan.load);
         command
@@ -155,7 +155,7 @@ impl Session<'_> {
         serde_json::from_str(&report).context("nagi bench prints JSON")
     }
 
-    /// The same with a save in the middle; the last dump file is removed first to make room.
+    /// Runs the load tool with a save in the middle. First removes the last dump file to make room.
     fn load_and_save(&self, arguments: &[&str], margin_s: f64) -> Result<Value> {
         self.remove_file();
         let margin = margin_s.to_string();
@@ -177,7 +177,7 @@ impl Session<'_> {
     }
 
     fn remove_file(&self) {
-        // It does not exist before the first save.
+        // The file does not exist before the first save.
         let _ = fs::remove_file(self.file());
     }
 
@@ -205,7 +205,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Saves without requests. Returns the duration in seconds.
+    /// Saves while there are no requests. Returns the duration in seconds.
     fn save_idle(&self) -> Result<f64> {
         self.remove_file();
         let mut client = self.server.connect_resp();
@@ -225,7 +225,8 @@ impl Session<'_> {
         Ok(seconds)
     }
 
-    /// The same while a client waits, which makes the saver run at full speed.
+    /// Saves while a client waits for the save (SAVE), which makes the saver run at full speed.
+    /// Returns the duration in seconds.
     fn save_awaited(&self) -> Result<f64> {
         self.remove_file();
         let started = Instant::now();
@@ -235,7 +236,8 @@ impl Session<'_> {
         Ok(seconds)
     }
 
-    /// Measures a window with a save, and one of the same length without.
+    /// Measures a window with a save, and a window without. The latter is as long as the save,
+    /// within bounds.
     fn pair(&self, number: u32) -> Result<(Pair, Vec<(f64, f64)>)> {
         let (rate, connections) = (self.plan.rate.to_string(), CONNECTIONS.to_string());
         let sampler = Sampler::start();
@@ -246,7 +248,7 @@ impl Session<'_> {
         let (least_s, most_s) = self.plan.quiet_s;
         let quiet_s = seconds.clamp(least_s, most_s).to_string();
         let open = ["--connections", &connections, "--rate", &rate, "--seconds", &quiet_s];
-        // The window with the save had the load of a probe, too.
+        // This window has a probe as well, because the probe adds load to the window with the save.
         let (_, quiet) = probe_beside(self.idle.resp(), || self.load(&open))?;
         let pair = Pair {
             fork_us: figure(&report, "/save/fork_us"),
@@ -271,7 +273,7 @@ impl Session<'_> {
         Ok((pair, memory))
     }
 
-    /// A closed-loop load before, during and after a save.
+    /// Measures a closed-loop load before, during and after a save.
     fn busy(&self) -> Result<Busy> {
         let report = self.load_and_save(&[], BUSY_MARGIN_S)?;
         let sum = |name: &str| -> f64 {
@@ -290,7 +292,7 @@ impl Session<'_> {
         Ok(busy)
     }
 
-    /// A save while keys are overwritten one after the other, at a rate in bytes a second.
+    /// Measures a save while keys are overwritten one after another, at a rate in bytes per second.
     fn overwrite(&self, asked_bytes_per_second: f64) -> Result<Overwriting> {
         let rate = (asked_bytes_per_second / VALUE_BYTES as f64).to_string();
         let arguments = ["--rate", &rate, "--ratio", "0:1", "--key-distribution", "sequential"];
@@ -316,7 +318,8 @@ impl Session<'_> {
         Ok(overwriting)
     }
 
-    /// A save at each of these limits for its processor time, if the server has such a limit.
+    /// Measures a save at each of these limits on its processor time, if the server has the
+    /// setting.
     fn limited(&self, limits: &[&str]) -> Result<Vec<Limited>> {
         let mut saves: Vec<Limited> = Vec::new();
         let rate = self.plan.rate.to_string();
@@ -352,13 +355,13 @@ fn is_saved(report: &Value) -> bool {
     report.pointer("/save/status").and_then(Value::as_str) == Some("ok")
 }
 
-/// A number of INFO.
+/// Returns a number from INFO.
 fn field(info: &str, name: &str) -> Option<f64> {
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     value.trim().parse().ok()
 }
 
-/// A number of a report; NaN if missing.
+/// Returns a number from a report; NaN if it is missing.
 fn figure(report: &Value, pointer: &str) -> f64 {
     report.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN)
 }

@@ -6,7 +6,7 @@ use super::row::{Latency, Row};
 /// The server that nagi is compared with.
 const BASE: &str = "Valkey";
 
-/// All tables, with their headings.
+/// Formats all tables, with their headings.
 pub(super) fn all(rows: &[Row]) -> String {
     let mut text = format!(
         "### While saving\n\n{}\n### Time, file and loading\n\n{}\n### Keys written over meanwhile\
@@ -25,7 +25,7 @@ pub(super) fn all(rows: &[Row]) -> String {
     text
 }
 
-/// The effect of a save on requests, in one row for each server and size.
+/// Formats the effect of a save on requests, with one row for each server and size.
 fn windows(rows: &[Row]) -> String {
     let mut table = Table::new(&[
         "data",
@@ -173,7 +173,7 @@ fn limits(rows: &[Row]) -> String {
     table.to_string()
 }
 
-/// The README's table: the results with the largest size of data.
+/// Formats the README's table: the results with the largest size of data.
 pub(super) fn summary(rows: &[Row]) -> String {
     let largest = rows.iter().map(|row| row.gigabytes).fold(0.0, f64::max);
     let mut table = Table::new(&[
@@ -203,13 +203,13 @@ pub(super) fn summary(rows: &[Row]) -> String {
     table.to_string()
 }
 
-/// The time without any answer. The servers report microseconds.
+/// Formats the time for which no client gets an answer. Servers report it in microseconds.
 fn fork_ms(row: &Row) -> String {
     let us = row.windows.fork_us;
     if us < 1.0 { "< 0.001".to_owned() } else { format!("{:.3}", us / 1e3) }
 }
 
-/// The slowest answer of an idle server during the saves; empty if not measured.
+/// Formats the slowest answer of an idle server during the saves; empty if not measured.
 fn idle_ms(row: &Row) -> String {
     row.windows.idle_max_us.map_or(String::new(), |us| format!("{:.1}", us / 1e3))
 }
@@ -222,7 +222,7 @@ fn failed(is_saved: bool) -> &'static str {
     if is_saved { "" } else { " (failed)" }
 }
 
-/// A figure as a multiple of that of [`BASE`]; empty for [`BASE`] itself.
+/// Formats a figure as a multiple of the figure of [`BASE`]; empty for [`BASE`] itself.
 fn to_base(rows: &[Row], row: &Row, figure: impl Fn(&Row) -> f64) -> String {
     let base = rows.iter().find(|it| it.server == BASE && it.gigabytes == row.gigabytes);
     match base {

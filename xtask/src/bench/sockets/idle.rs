@@ -12,7 +12,7 @@ use crate::bench::report::Table;
 use crate::bench::usage::CpuTime;
 
 /// Measures the memory of each of many connections that were used once, and the share of a core
-/// that a server uses without and with them.
+/// that a server uses without and with these connections.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let connections = if arguments.quick { 1_000 } else { 10_000 };
     let length = Duration::from_secs(if arguments.quick { 1 } else { 5 });

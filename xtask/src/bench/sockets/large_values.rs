@@ -1,4 +1,5 @@
-//! Values of 500 MB: their effect on small requests, and their own latency.
+//! Measures the effect of values of up to 500 MB on small requests, and the time of large values
+//! alone.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -17,12 +18,12 @@ const MEGABYTE: usize = 1_000_000;
 /// Sizes of values, in tenths of a megabyte.
 const TENTHS: [usize; 3] = [15, 1000, 5000];
 const SLOW_READERS: usize = 4;
-/// Bytes that a slow reader reads at a time, and the pause after each.
+/// Bytes that a slow reader reads at once, and the pause after each read.
 const SIP_BYTES: usize = 256 * 1024;
 const SIP_PAUSE: Duration = Duration::from_millis(5);
 
-/// Measures the slowest small GET at rest, during a loop with a large value, and during slow reads
-/// of large values; and the times of large values alone.
+/// Measures the slowest small GET at rest, while a large value is written and read in a loop, and
+/// while large values are read slowly. Also measures the times of large values alone.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let length = Duration::from_secs_f64(if arguments.quick { 1.0 } else { 3.0 });
     let large = value(if arguments.quick { 100 } else { 500 } * MEGABYTE);
@@ -59,8 +60,8 @@ fn value(len: usize) -> Vec<u8> {
     vec![b'v'; len]
 }
 
-/// The medians of the slowest requests of each run, in microseconds: of the busy and the idle
-/// server.
+/// Returns the medians over all runs of the slowest request, in microseconds: of the busy server
+/// and of the idle one.
 fn slowest_of(
     arguments: &Arguments,
     mut run: impl FnMut() -> Result<(Probed, Probed)>,
@@ -126,7 +127,7 @@ fn set_header(value: &[u8]) -> Vec<u8> {
     format!("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n${}\r\n", value.len()).into_bytes()
 }
 
-/// The times of a SET and a GET, in microseconds: the median of five.
+/// Returns the times of a SET and a GET in microseconds; each is the median of five.
 fn set_and_get(address: SocketAddr, value: &[u8]) -> Result<(f64, f64)> {
     let (mut sets, mut gets) = (Vec::new(), Vec::new());
     for _ in 0..5 {

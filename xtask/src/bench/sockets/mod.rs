@@ -11,7 +11,7 @@ mod storms;
 
 use super::parts::{Contestants, Measured, Part, milliseconds};
 
-/// Descriptors for the connections of one part.
+/// The number of file descriptors that a part needs for its connections.
 pub(super) const DESCRIPTORS: u64 = 12_000;
 
 pub(super) const PARTS: [Part; 4] = [

@@ -1,4 +1,4 @@
-//! The server's CPU time for one request without pipelining, by the number of connections.
+//! Measures the server's CPU time for a request without pipelining, by the number of connections.
 
 use anyhow::{Context, Result, ensure};
 use harness::Server;
@@ -11,7 +11,7 @@ use crate::bench::report::{Table, ratio};
 use crate::bench::usage::CpuTime;
 use crate::process;
 
-/// The cases, each with its number of connections. Pinned means one worker on its own core.
+/// The cases, each with a number of connections. Pinned means one worker on its own core.
 const CASES: [(Protocol, Placement, u32); 7] = [
     (Protocol::Resp, Placement::Pinned, 50),
     (Protocol::Resp, Placement::Free, 50),
@@ -23,12 +23,12 @@ const CASES: [(Protocol, Placement, u32); 7] = [
 ];
 /// Only GET and only SET, as ratios of `nagi bench`.
 const RATIOS: [&str; 2] = ["1:0", "0:1"];
-/// The server that nagi is compared with, by protocol.
+/// The servers that nagi is compared with, one for each protocol.
 const RIVALS: [&str; 2] = ["Valkey", "memcached"];
-/// Maximum length of one load, since there are many.
+/// Maximum length of a load in seconds, because there are many loads.
 const MAX_SECONDS: f64 = 1.0;
 
-/// A server, and the CPU time of each request in every run so far, in microseconds.
+/// A server, and the CPU time per request of every run so far, in microseconds.
 struct Runner<'a> {
     contestant: &'a Contestant,
     server: Server,
@@ -44,7 +44,8 @@ impl Runner<'_> {
     }
 }
 
-/// Measures GET and SET with 32 bytes: medians over interleaved repetitions.
+/// Measures GET and SET with values of 32 bytes. The results are medians over interleaved
+/// repetitions.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let mut table = Table::new(&[
@@ -98,7 +99,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![comparison], details: Some(table) })
 }
 
-/// Adds a case's row: nagi's times, their ratios to those of its rival, and the rival's times.
+/// Adds the row of a case: nagi's times, their ratios to those of its rival, and the rival's times.
 fn compare(table: &mut Table, case: (Protocol, Placement, u32), runners: &mut [Runner<'_>]) {
     let rival = runners.iter_mut().find(|it| RIVALS.contains(&it.contestant.name));
     let rivals = rival.map_or([f64::NAN; 2], Runner::medians);
@@ -113,13 +114,13 @@ fn compare(table: &mut Table, case: (Protocol, Placement, u32), runners: &mut [R
     table.row(row);
 }
 
-/// The name of a case in tables.
+/// Returns the name of a case in tables.
 fn name((protocol, placement, connections): (Protocol, Placement, u32)) -> [String; 3] {
     let workers = if placement == Placement::Pinned { "1" } else { "default" };
     [protocol.name().to_owned(), workers.to_owned(), connections.to_string()]
 }
 
-/// Adds the rows of a case.
+/// Adds the rows of a case with all figures.
 fn tell(table: &mut Table, case: (Protocol, Placement, u32), runners: &mut [Runner<'_>]) {
     let rival = runners.iter_mut().find(|it| RIVALS.contains(&it.contestant.name));
     let rivals = rival.map_or([f64::NAN; 2], Runner::medians);
@@ -133,7 +134,7 @@ fn tell(table: &mut Table, case: (Protocol, Placement, u32), runners: &mut [Runn
     }
 }
 
-/// Runs a load and returns the server's CPU time for each of its requests.
+/// Runs a load. Returns the server's CPU time per request, in microseconds.
 fn cpu_us(server: u32, load: &mut std::process::Command) -> Result<f64> {
     let before = CpuTime::of(server)?;
     let report = process::output(load)?;

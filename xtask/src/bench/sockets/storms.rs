@@ -1,4 +1,4 @@
-//! Connections that open and close: one after the other, all at once, and during steady traffic.
+//! Connections that open and close: one after another, all at once, and next to steady traffic.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use crate::bench::contestants::Placement;
 use crate::bench::figures::median;
 use crate::bench::report::Table;
 
-/// A longer connect counts as late: the retransmission of a SYN takes a second.
+/// A connect that takes longer counts as late: the retransmission of a SYN takes a second.
 const LATE: Duration = Duration::from_secs(1);
 const PER_SECOND: u32 = 1000;
 
@@ -64,8 +64,8 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// p99.9 of a probe in microseconds: at rest, while connections open and close, and of the idle
-/// server meanwhile. `done` is the number of cycles so far.
+/// Returns the 99.9th percentile of a probe in microseconds: at rest, while connections open and
+/// close, and of the idle server in the latter time. Adds the number of cycles to `done`.
 fn beside_storm(pair: Pair, length: Duration, done: &mut u64) -> Result<[f64; 3]> {
     let sleep = || {
         std::thread::sleep(length);
@@ -90,8 +90,8 @@ impl Tally {
     }
 }
 
-/// Connects, increments a counter, quits, and waits for the end of the connection. The counter must
-/// be at `number`.
+/// Connects, increments a counter, quits, and waits for the end of the connection. Checks that the
+/// counter is then `number`. Returns the time that the cycle took.
 fn cycle(address: SocketAddr, number: u64) -> Result<Duration> {
     let start = Instant::now();
     let mut stream = connect(address)?;
@@ -102,8 +102,8 @@ fn cycle(address: SocketAddr, number: u64) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// Opens very many connections before the first request. Each is timed from the start of its
-/// connect until it is served.
+/// Opens very many connections before sending the first request. Each connection is timed from the
+/// start of its connect until its request is answered.
 fn all_at_once(address: SocketAddr, count: usize, tally: &mut Tally) -> Result<()> {
     let mut streams: Vec<(Instant, TcpStream)> = Vec::new();
     for _ in 0..count {
@@ -123,7 +123,7 @@ fn all_at_once(address: SocketAddr, count: usize, tally: &mut Tally) -> Result<(
     check(&mut last, &incr, counted.as_bytes())
 }
 
-/// Connects at a fixed rate, one after the other.
+/// Connects at a fixed rate, one connection after another.
 fn steadily(address: SocketAddr, length: Duration, done: &mut u64) -> Result<()> {
     let start = Instant::now();
     let pace = Duration::from_secs(1) / PER_SECOND;

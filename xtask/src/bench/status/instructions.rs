@@ -1,9 +1,9 @@
-//! The server's user-space instructions for a request, by callgrind, whose counts do not depend on
-//! the load of the machine. They are counted from received bytes to the reply passed to the kernel,
-//! since the number of waits varies.
+//! Counts the server's user-space instructions per request with callgrind, whose counts do not
+//! depend on the load of the machine. Instructions count from received bytes to the reply passed to
+//! the kernel, because the number of waits varies.
 //!
 //! Work for sampled requests is counted separately: the sampling rate depends on the clock, and
-//! callgrind slows down the server some fifty times, so that a larger share of requests is sampled.
+//! callgrind slows down the server about fifty times, so a larger share of requests is sampled.
 
 use std::fs;
 use std::path::Path;
@@ -20,40 +20,43 @@ use crate::bench::contestants::Contestant;
 use crate::bench::report::Table;
 use crate::{process, workspace};
 
-/// The function that handles each batch of requests; counted with all that it calls.
+/// The function that handles each batch of requests. It is counted with all functions that it
+/// calls.
 const FROM_BYTES_TO_REPLY: &str = "nagi_server::worker::Sessions::feed";
-/// Functions that only run for sampled requests.
+/// Functions that are only called for sampled requests.
 const OF_SAMPLES: [&str; 3] = [
     "nagi_server::session::timing::Stopwatch::report",
     "nagi_server::worker::Sessions::keep_until_sent",
     "nagi_commands::state::hot_keys::Counters::note",
 ];
 const KEYS: &str = "10000";
-/// Requests counted for each one sent at once; a few of the first differ from the rest.
+/// Number of requests to count, per pipeline depth: the counts of the first few requests differ
+/// from the rest.
 const REQUESTS: u32 = 50_000;
-/// How long the page is open before requests are counted, until connections record keys.
+/// How long the page is open before requests are counted, so that connections have begun to record
+/// keys.
 const BEFORE: Duration = Duration::from_secs(3);
 
 /// How the server is observed.
 #[derive(Clone, Copy, PartialEq)]
 enum Look {
-    /// Not at all: it has no pages, and no timing.
+    /// The server has no pages, and does not measure times.
     None,
-    /// It has pages, which are not requested.
+    /// The server has pages, which are not requested.
     Possible,
     /// The page is open and metrics are scraped, once a second.
     Open,
 }
 
-/// Instructions of a request.
+/// The instructions of a request.
 #[derive(Clone, Copy)]
 struct Counted {
-    /// Without the work for samples.
+    /// Instructions per request without the work for samples.
     each: f64,
     samples: f64,
 }
 
-/// Counts GET and SET at each depth, for each way of observing the server.
+/// Counts GET and SET at each depth and each degree of observation.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     ensure!(process::in_path("valgrind"), "valgrind is missing (apt-get install valgrind)");
     let mut table = Table::new(&[
@@ -93,7 +96,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// Runs a server under callgrind, and counts requests.
+/// Runs a server under callgrind, and counts the instructions of requests.
 fn count(
     contestant: &Contestant,
     look: Look,
@@ -102,7 +105,7 @@ fn count(
 ) -> Result<Counted> {
     let folder = contestant.new_folder()?;
     let out = folder.ours.join("callgrind.out");
-    // Without it, valgrind ends nagi at its start; the script explains why.
+    // Without this script, valgrind ends nagi at its start; the script explains the reason.
     let mut command = Command::new(workspace::root().join("bench/without-auxv.py"));
     command
         .args(["valgrind", "--tool=callgrind"])
@@ -143,12 +146,12 @@ fn control(server: &Server, what: &str) -> Result<()> {
     process::output(Command::new("callgrind_control").args([what, &process_id])).map(drop)
 }
 
-/// The counts of a dump, divided by the number of requests.
+/// Reads the counts of a dump, and divides them by the number of requests.
 fn read(dump: &Path, requests: u32) -> Result<Counted> {
     let mut annotate = Command::new("callgrind_annotate");
     annotate.args(["--threshold=100", "--auto=no", "--inclusive=yes"]).arg(dump);
     let text = process::output(&mut annotate)?;
-    // If this fails, the folder's owner removes the file.
+    // If this fails, the file is removed together with its folder.
     let _ = fs::remove_file(dump);
     let cost = |name| inclusive(&text, name).unwrap_or(0) as f64 / f64::from(requests);
     let all = cost(FROM_BYTES_TO_REPLY);
@@ -157,13 +160,14 @@ fn read(dump: &Path, requests: u32) -> Result<Counted> {
     Ok(Counted { each: all - samples, samples })
 }
 
-/// The instructions of a function with all that it calls. Code inlined from other files has
-/// separate rows, which are included in the largest one.
+/// Returns the instructions of a function and all functions that it calls. Code inlined from other
+/// files has separate rows, which are included in the largest row.
 fn inclusive(text: &str, name: &str) -> Option<u64> {
     let rows = text.lines().filter_map(|row| {
         let (cost, function) = row.trim_start().split_once(' ')?;
         let (_, function) = function.split_once(&format!(":{name}"))?;
-        // The function itself, an instance of it, or its name followed by that of the binary.
+        // The row is that of the function itself, of an instance of it, or of its name followed by
+        // the binary's.
         let is_whole = function.is_empty() || function.starts_with([' ', '<', ':', '\'']);
         is_whole.then(|| cost.replace(',', "").parse().ok())?
     });

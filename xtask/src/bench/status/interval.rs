@@ -2,10 +2,10 @@
 
 /// The number of resamples.
 const RESAMPLES: usize = 10_000;
-/// The quantiles of their means that are the bounds: 95 % lie between these.
+/// The quantiles of the resamples' means that bound the interval, which contains 95 % of them.
 const BOUNDS: [f64; 2] = [0.025, 0.975];
 
-/// The mean of some ratios, and its 95 % confidence interval.
+/// The mean of ratios, and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Interval {
     pub(super) mean: f64,
@@ -13,8 +13,8 @@ pub(super) struct Interval {
 }
 
 impl Interval {
-    /// By the percentile bootstrap (Efron, "Bootstrap Methods: Another Look at the Jackknife",
-    /// 1979), with the same random numbers at each call.
+    /// Computes the interval by the percentile bootstrap (Efron, "Bootstrap Methods: Another Look
+    /// at the Jackknife", 1979), with the same random numbers at each call.
     pub(super) fn of(ratios: &[f64]) -> Self {
         let mut random = fastrand::Rng::with_seed(1);
         let mut means: Vec<f64> = (0..RESAMPLES)
@@ -32,7 +32,7 @@ impl Interval {
         Interval { mean: mean(ratios.iter().copied()), bounds: BOUNDS.map(at) }
     }
 
-    /// As percent of change, with its bounds.
+    /// Formats the mean and the interval as percentages of change.
     pub(super) fn as_change(&self) -> String {
         let percent = |ratio: f64| (ratio - 1.0) * 100.0;
         let [from, to] = self.bounds.map(percent);

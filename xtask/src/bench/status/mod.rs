@@ -1,8 +1,8 @@
-//! `cargo xtask bench --status`: the cost of observing a server. A server with an open page and
-//! scraped metrics is compared with one without timing and pages.
+//! `cargo xtask bench --status`: the cost of observing a server. A server with an open status page
+//! and scraped metrics is compared with a server that measures no times and has no pages.
 //!
 //! Each part has its own report, and can be measured alone: `--only instructions`, `throughput` or
-//! `scrapers`. With `--beside BINARY`, the first also counts another build.
+//! `scrapers`. With `--beside BINARY`, the part `instructions` also counts another build.
 
 mod instructions;
 mod interval;
@@ -27,14 +27,14 @@ const BLIND: [&str; 12] = [
     "--commandlog-reply-larger-than",
     "-1",
 ];
-/// Options of a server with pages, on any port.
+/// Options of a server with pages, on any free port.
 const SEEN: [&str; 2] = ["--http-port", "any"];
-/// The depths at which requests are sent.
+/// The pipeline depths at which requests are sent.
 const PIPELINES: [u32; 3] = [1, 16, 64];
-/// Only GET and only SET, as values of `nagi bench --ratio`.
+/// Only GET and only SET, with the values of `nagi bench --ratio`.
 const RATIOS: [(&str, &str); 2] = [("GET", "1:0"), ("SET", "0:1")];
 
-/// Descriptors for the connections of one part.
+/// The number of file descriptors that a part needs for its connections.
 pub(super) const DESCRIPTORS: u64 = 12_000;
 
 pub(super) const PARTS: [Part; 3] = [

@@ -1,4 +1,4 @@
-//! Readers of pages, each of which fetches its page periodically, like browsers and scrapers.
+//! Readers of pages. Each fetches its page periodically, as browsers and scrapers do.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow, ensure};
 
 use crate::bench::client::connect;
 
-/// The interval at which a browser fetches the page and a scraper fetches metrics.
+/// The interval at which a browser fetches the page, and at which a scraper fetches metrics.
 const EACH_SECOND: Duration = Duration::from_secs(1);
 
 /// The data that a reader has received.
@@ -19,7 +19,7 @@ const EACH_SECOND: Duration = Duration::from_secs(1);
 pub(super) struct Received {
     pub(super) pages: u64,
     pub(super) slowest: Duration,
-    /// Bytes of the last page.
+    /// The length of the last page, in bytes.
     pub(super) bytes: usize,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct PageReader {
 }
 
 impl PageReader {
-    /// Fetches the page from now on, once each `pace`.
+    /// Starts a thread that fetches the page once every `pace`.
     pub(super) fn start(address: SocketAddr, path: &'static str, pace: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -49,7 +49,7 @@ impl PageReader {
         PageReader { stop, thread }
     }
 
-    /// Ends it.
+    /// Stops the thread. Returns what it has received.
     pub(super) fn stop(self) -> Result<Received> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow!("a reader of pages has panicked"))?
@@ -67,7 +67,7 @@ pub(super) fn beside<T>(address: SocketAddr, work: impl FnOnce() -> Result<T>) -
     done
 }
 
-/// Fetches a page. Returns its bytes.
+/// Fetches a page. Returns its length in bytes.
 pub(super) fn fetch(address: SocketAddr, path: &str) -> Result<usize> {
     let mut stream = connect(address)?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

@@ -1,4 +1,5 @@
-//! The effect on clients of very many scrapers, and of a list of very many connections.
+//! Measures the effect on clients of very many scrapers, and of a page that lists very many
+//! connections.
 
 use std::time::Duration;
 
@@ -13,10 +14,10 @@ use crate::bench::figures::median;
 use crate::bench::paced::{RATE, p99_9_us};
 use crate::bench::report::Table;
 
-/// A thousand scrapers, each with an interval of 15 seconds.
+/// The interval between scrapes: a thousand scrapers, each with an interval of 15 seconds.
 const SCRAPE_PACE: Duration = Duration::from_millis(15);
 const LIST_PACE: Duration = Duration::from_secs(1);
-/// Connections that are listed.
+/// The number of connections that the page lists.
 const CONNECTIONS: usize = 10_000;
 
 /// Measures the slowest of a thousand requests at a moderate rate, with and without the scrapers.
@@ -38,7 +39,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         let reader = PageReader::start(server.http(), "/server-status?json", LIST_PACE);
         beside_us.push(p99_9_us(nagi, &server, seconds)?);
         let (scraped, listed) = (scraper.stop()?, reader.stop()?);
-        // A scraper that waits for others would reduce the load.
+        // If scrapers had waited for each other, the load would have been lower than intended.
         let due = u64::from(seconds) * 1000 / SCRAPE_PACE.as_millis() as u64;
         ensure!(scraped.pages * 2 > due, "only {} of {due} scrapes were made", scraped.pages);
         scrapes += scraped.pages;

@@ -1,5 +1,6 @@
-//! Requests a second of a server with an open page, compared with one without pages: in pairs, one
-//! after the other, so that a temporary slowdown of the machine affects both.
+//! Measures the requests per second of a server with an open page, compared with a server without
+//! pages. Both are measured in pairs, one right after the other, so that a temporary slowdown of
+//! the machine affects both.
 
 use anyhow::{Context, Result, ensure};
 use harness::Server;
@@ -14,7 +15,7 @@ use crate::bench::report::Table;
 use crate::bench::usage::CpuTime;
 use crate::process;
 
-/// Pairs for each repetition.
+/// Number of pairs per repetition.
 const PAIRS: u32 = 4;
 const KEYS: &str = "100000";
 
@@ -22,11 +23,11 @@ const KEYS: &str = "100000";
 #[derive(Clone, Copy)]
 struct Run {
     requests_per_second: f64,
-    /// Processor time of the whole process, including pages.
+    /// Processor time of the whole process per request, including the pages.
     cpu_us_per_request: f64,
 }
 
-/// Measures the ratios of the observed server to the other, for each depth.
+/// Measures the ratios of the observed server to the other server, for each pipeline depth.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let servers = [&BLIND[..], &SEEN].map(|options| nagi.start_with(Placement::Free, options));
@@ -53,7 +54,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
                 let alone = || load(nagi, &blind, (ratio, pipeline), &shape);
                 let looked_at =
                     || pages::beside(seen.http(), || load(nagi, &seen, (ratio, pipeline), &shape));
-                // The order alternates.
+                // The order alternates between pairs.
                 if pair % 2 == 0 {
                     without.push(alone()?);
                     with.push(looked_at()?);
@@ -78,14 +79,14 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// The change of a figure, pair by pair.
+/// Formats the change of a figure, computed pair by pair.
 fn change(with: &[Run], without: &[Run], figure: impl Fn(&Run) -> f64) -> String {
     let pairs = with.iter().zip(without);
     let ratios: Vec<f64> = pairs.map(|(with, without)| figure(with) / figure(without)).collect();
     Interval::of(&ratios).as_change()
 }
 
-/// Runs a load of one kind of request, at one depth.
+/// Runs a load of one kind of request at one pipeline depth.
 fn load(
     nagi: &Contestant,
     server: &Server,

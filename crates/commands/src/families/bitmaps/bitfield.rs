@@ -21,7 +21,7 @@ const NOT_A_TYPE: Error = Error::fixed(
      is.",
 );
 
-/// Maximum operations that are executed at once; more take several slices.
+/// Maximum operations that are executed while the latch is held; more are executed in slices.
 const BATCH: usize = 256;
 
 type Step = (Field, Change);
@@ -45,7 +45,7 @@ fn bitfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The access of a request to its key: with nothing but GET, it only reads.
+/// The access of a request to its key: a request with only GET reads.
 fn access(args: Args<'_>) -> Access {
     let mut at = 2;
     while let Some(word) = args.get(at) {
@@ -147,8 +147,8 @@ fn overflow(argument: &[u8]) -> Result<Overflow, Error> {
     }
 }
 
-/// A field: a type as in `u8` or `i16`, and the number of a bit or, after `#`, of a field of this
-/// width.
+/// Parses a field: a type such as `u8` or `i16`, and an offset in bits or, after `#`, in fields of
+/// this width.
 fn field(cx: &Context<'_>, encoding: &[u8], offset: &[u8]) -> Result<Field, Error> {
     let (signed, width) = match encoding.split_first() {
         Some((b'i', width)) => (true, width),
@@ -166,8 +166,8 @@ fn field(cx: &Context<'_>, encoding: &[u8], offset: &[u8]) -> Result<Field, Erro
     Ok(Field { signed, bits: width as u32, offset: bit_offset(cx, number)? })
 }
 
-/// Executes many operations in slices: on a string that is claimed if it is to be changed, and
-/// otherwise on a shared one.
+/// Executes many operations in slices. If they change the string, its key is claimed meanwhile;
+/// otherwise, they read a shared copy.
 fn in_slices(cx: &mut Context<'_>, steps: Vec<Step>, changes: bool) -> Result<(), Error> {
     let mut work = Work { steps, draft: Rope::default(), is_there: false, answers: Vec::new() };
     if !changes {
@@ -208,7 +208,8 @@ impl Work {
         Ok(())
     }
 
-    /// Continues until the slice is over; returns whether all operations are executed and answered.
+    /// Continues until the slice is over. Returns whether all operations are executed and the reply
+    /// is written.
     fn go_on(&mut self, cx: &mut Context<'_>, slice: Slice) -> bool {
         let Work { steps, draft, answers, .. } = self;
         while let Some(batch) = steps.get(answers.len()..).filter(|rest| !rest.is_empty()) {

@@ -17,7 +17,7 @@ const NOT_A_BIT: Error = Error::fixed("ERR bit is not an integer or out of range
 const NOT_AN_OFFSET: Error = Error::fixed("ERR bit offset is not an integer or out of range");
 const NEITHER_BIT: Error = Error::fixed("ERR The bit argument must be 1 or 0.");
 
-/// The number of a bit, which must lie within the longest string.
+/// Checks the number of a bit, which must lie within a string of the maximum length.
 pub(crate) fn bit_offset(cx: &Context<'_>, number: Option<i64>) -> Result<usize, Error> {
     let most = cx.server.config().proto_max_bulk_len.bytes();
     let offset = number.and_then(|number| usize::try_from(number).ok());
@@ -83,20 +83,20 @@ fn is_in_bits(unit: Option<&[u8]>) -> Result<bool, Error> {
     }
 }
 
-/// Bits of a range given in bits or bytes.
+/// Converts a range given in bits or bytes to bits.
 fn to_bits(range: Option<Range<usize>>, in_bits: bool) -> Range<usize> {
     let range = range.unwrap_or(0..0);
     if in_bits { range } else { range.start * 8..range.end * 8 }
 }
 
-/// The result of reading a string while its latch is held.
+/// The result of reading a string under its latch.
 enum AtOnce<R> {
     Result(R),
-    /// The string is long and read later.
+    /// The string is long, and is read without the latch.
     Long(Rope),
 }
 
-/// Applies `work` to the string under a key, an empty one if there is none.
+/// Applies `work` to the string under a key; to an empty string if the key does not exist.
 fn at_once<R>(
     entry: Option<EntryView<'_>>,
     work: impl FnOnce(&[u8]) -> R,
@@ -160,7 +160,7 @@ pub(crate) static BITCOUNT: Command = Command {
     run: bitcount,
 };
 
-/// A walk over the chunks of a long string that contain a range of bits, slice by slice.
+/// A walk over the chunks of a long string that overlap a range of bits, slice by slice.
 struct ChunkWalk {
     rope: Rope,
     bits: Range<usize>,
@@ -171,8 +171,8 @@ impl ChunkWalk {
         ChunkWalk { rope, bits }
     }
 
-    /// Continues for one slice. `look` gets a chunk, the bits of the range within it, and the
-    /// number of the chunk's first bit; if it breaks off, its value is returned.
+    /// Continues for one slice. `look` gets a chunk, the bits of the range within the chunk, and
+    /// the number of the chunk's first bit. An error of `look` ends the walk and is returned.
     fn slice<B>(
         &mut self,
         mut look: impl FnMut(&Chunk, Range<usize>, usize) -> Result<(), B>,
@@ -210,7 +210,7 @@ fn bitpos<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let len = if in_bits { len * 8 } else { len };
         to_bits(resolve_loosely(start, end.unwrap_or(-1), len), in_bits)
     };
-    // After the end of a string zeros follow, unless an end was given.
+    // Zeros follow the string, unless the request gave an end.
     let not_found = move |range: &Range<usize>| {
         let is_behind = !bit && end.is_none() && !range.is_empty();
         if is_behind { range.end as i64 } else { -1 }

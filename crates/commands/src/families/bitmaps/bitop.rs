@@ -10,7 +10,8 @@ use nagi_store::{CHUNK_BYTES, Event, Rope};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&BITOP];
 
-/// Maximum bytes of all sources that are processed while their latches are held.
+/// Maximum bytes of all sources that are processed while their latches are held; with more, the
+/// keys are claimed.
 const QUICK_BYTES: usize = 16 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +97,7 @@ struct Combination {
     /// Length of the result in bytes.
     len: usize,
     result: Rope,
-    /// The current chunk of the result, from the sources that have been processed.
+    /// The current chunk of the result, combined from the sources processed so far.
     chunk: Vec<u8>,
     seen: usize,
 }

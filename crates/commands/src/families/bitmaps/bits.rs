@@ -1,8 +1,8 @@
-//! Counting and finding bits in bytes; the first bit is the highest of the first byte.
+//! Counting and finding bits. The first bit is the highest bit of the first byte.
 
 use std::ops::Range;
 
-/// The number of set bits in a range. The range lies within the bytes.
+/// Counts the set bits in a range, which must lie within the bytes.
 pub(crate) fn count(bytes: &[u8], bits: Range<usize>) -> u64 {
     let (first, last) = (bits.start / 8, bits.end.div_ceil(8));
     let bytes = bytes.get(first..last).unwrap_or_default();
@@ -15,7 +15,7 @@ pub(crate) fn count(bytes: &[u8], bits: Range<usize>) -> u64 {
     all - u64::from(before.count_ones()) - u64::from(after.count_ones())
 }
 
-/// The first bit of a range that is set, or that is clear. The range lies within the bytes.
+/// Finds the first set or clear bit in a range, which must lie within the bytes.
 pub(crate) fn find(bytes: &[u8], bits: Range<usize>, set: bool) -> Option<usize> {
     /// The number of bytes compared at once.
     const STRIDE: usize = 64;
@@ -23,7 +23,7 @@ pub(crate) fn find(bytes: &[u8], bits: Range<usize>, set: bool) -> Option<usize>
     let is_skipped = |stride: &[u8]| stride.iter().fold(0, |all, byte| all | (byte ^ skipped)) == 0;
     let (first, last) = (bits.start / 8, bits.end.div_ceil(8));
     let bytes = bytes.get(first..last)?;
-    // The first byte may have such a bit before the range.
+    // Bits of the first byte before the range do not count.
     let head = bytes.first().map(|byte| (byte ^ skipped) & 0xff >> (bits.start % 8))?;
     let place = if head != 0 {
         first * 8 + head.leading_zeros() as usize

@@ -22,7 +22,7 @@ pub(super) struct Area {
 }
 
 impl Area {
-    /// Distance of a position from the center in meters, if it lies within.
+    /// The distance of a position from the center in meters; `None` if the position is outside.
     pub(super) fn meters_to(&self, position: Position) -> Option<f64> {
         match self.shape {
             Shape::Circle { radius } => {
@@ -44,7 +44,7 @@ impl Area {
         around(self.center, self.unit_m * width, self.unit_m * height)
     }
 
-    /// Greatest distance of the area from its center, in meters.
+    /// The greatest distance of a point of the area from its center, in meters.
     fn reach_m(&self) -> f64 {
         let reach = match self.shape {
             Shape::Circle { radius } => radius,
@@ -55,8 +55,8 @@ impl Area {
         reach * self.unit_m
     }
 
-    /// The cells that cover it, in the order in which Redis searches them: the center's, and those
-    /// of the eight neighbours that are needed.
+    /// The cells that cover the area, in the order in which Redis searches them: the cell of the
+    /// center, and those of its eight neighbours that are needed.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let bounds = self.bounds();
         let mut cell = Cell::of(self.center, steps(self.reach_m(), self.center.latitude));
@@ -80,7 +80,7 @@ impl Area {
         let mut cells = vec![cell];
         for (number, (column, row)) in near.enumerate() {
             let other = cell.neighbor(column, row);
-            // Near a pole or with large cells, neighbours may coincide.
+            // Near a pole, or with large cells, neighbours may be the same cell.
             if number == 0 || cells.last() != Some(&other) {
                 cells.push(other);
             }
@@ -89,7 +89,8 @@ impl Area {
     }
 }
 
-/// The number of times that the earth is halved for cells of about the size of an area.
+/// The number of times that the coordinates are halved, so that a cell has about the size of an
+/// area.
 fn steps(reach_m: f64, latitude: f64) -> u8 {
     if reach_m == 0.0 {
         return STEPS;
@@ -99,7 +100,8 @@ fn steps(reach_m: f64, latitude: f64) -> u8 {
         reach_m *= 2.0;
         steps += 1;
     }
-    // This makes nine cells cover most areas; degrees are shorter near the poles.
+    // With these cells, nine cover most areas. Near the poles, degrees of longitude are shorter, so
+    // cells must be larger.
     steps -= 2;
     if latitude.abs() > 66.0 {
         steps -= 1;

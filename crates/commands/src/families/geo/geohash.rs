@@ -1,15 +1,15 @@
-//! Geohashes as in Redis: longitude and latitude are bisected in turn, which gives each position a
-//! 52-bit number, the score of members there.
+//! Geohashes as in Redis: longitude and latitude are bisected in turn, which assigns each position
+//! a 52-bit number, the score of the member at that position.
 //!
-//! All arithmetic is done in Redis' order, since results must agree to the last bit.
+//! All arithmetic is done in the same order as by Redis, since results must agree to the last bit.
 
-/// Times that each coordinate is halved.
+/// The number of times that each coordinate is halved.
 pub(super) const STEPS: u8 = 26;
 
 const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
 const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;
 
-/// A place, in degrees.
+/// A position, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Position {
     pub(super) longitude: f64,
@@ -37,7 +37,8 @@ impl Extent {
         self.max - self.min
     }
 
-    /// The index of the part in which a coordinate lies, of two to the power of `steps` parts.
+    /// The index of the part that contains a coordinate, if the extent has two to the power of
+    /// `steps` parts.
     fn part_of(self, coordinate: f64, steps: u8) -> u32 {
         let share = (coordinate - self.min) / self.len();
         (share * (1_u64 << steps) as f64) as u32
@@ -113,11 +114,11 @@ impl Cell {
         }
     }
 
-    /// The cell this number of columns to the east and rows to the north, around the earth.
+    /// The cell that many columns to the east and rows to the north; both wrap around.
     pub(super) fn neighbor(self, columns: i32, rows: i32) -> Self {
         let mask = u32::MAX >> (u32::BITS - u32::from(self.steps));
         let moved = |place: u32, by: i32| match by {
-            // At the northern and southern edge it may lie beyond the last row, where it stays.
+            // Without a move, a place beyond the last row, at the edge of the map, is kept.
             0 => spread(place),
             by => spread(place.wrapping_add_signed(by) & mask),
         };
@@ -125,7 +126,7 @@ impl Cell {
         Cell { bits: moved(gather(self.bits), rows) | longitude << 1, ..self }
     }
 
-    /// The scores of positions in the cell: from the first one to before the second one.
+    /// The scores of positions in the cell: the first one, and the one after the last.
     pub(super) fn scores(self) -> (f64, f64) {
         let score = |bits: u64| (bits << (2 * (STEPS - self.steps))) as f64;
         (score(self.bits), score(self.bits.wrapping_add(1)))
@@ -137,7 +138,7 @@ pub(super) fn score_of(position: Position) -> f64 {
     Cell::of(position, STEPS).bits as f64
 }
 
-/// The position in the middle of the cell of a score, which may be any number.
+/// The position in the middle of a score's cell; the score may be any number.
 pub(super) fn position_of(score: f64) -> Position {
     let Rectangle { longitudes, latitudes } =
         Cell { bits: converted(score), steps: STEPS }.rectangle();
@@ -149,7 +150,7 @@ pub(super) fn position_of(score: f64) -> Position {
     }
 }
 
-/// A number as an integer, as x86 converts those that do not fit.
+/// Converts a number to an integer, with the result of x86 for numbers that do not fit.
 fn converted(number: f64) -> u64 {
     const HALF: f64 = (1_u64 << 63) as f64;
     if number >= 2.0 * HALF {
@@ -163,7 +164,8 @@ fn converted(number: f64) -> u64 {
     }
 }
 
-/// A position as a standard geohash of eleven characters, which halves all latitudes.
+/// Formats a position as a standard geohash of eleven characters, for which latitudes range from
+/// -90 to 90 degrees.
 pub(super) fn standard_geohash(position: Position) -> String {
     const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
     let bits = Cell::within(position, STEPS, Extent::ALL_LATITUDES).bits;

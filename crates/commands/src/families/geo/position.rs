@@ -16,10 +16,10 @@ use nagi_store::{Event, Kind, SortedSetRef, Text};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&GEOADD, &GEODIST, &GEOHASH, &GEOPOS];
 
-/// Maximum members of a request per hold of a latch.
+/// Maximum members that a request adds or reads while a latch is held.
 const MEMBERS_PER_HOLD: usize = 64;
 
-/// Reads a longitude and a latitude, which must be on Mercator's map.
+/// Parses a longitude and a latitude, which must be within Web Mercator's extents.
 pub(super) fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, Error> {
     let read = |text| double(text).ok_or(Error::fixed("ERR value is not a valid float"));
     let (longitude, latitude) = (read(longitude)?, read(latitude)?);
@@ -30,14 +30,14 @@ pub(super) fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, Er
     Ok(Position { longitude, latitude })
 }
 
-/// The meters of a unit.
+/// Parses a unit, and returns its length in meters.
 pub(super) fn unit_m(word: &[u8]) -> Result<f64, Error> {
     let units = [("M", 1.0), ("KM", 1000.0), ("FT", 0.3048), ("MI", 1609.34)];
     let found = units.into_iter().find_map(|(name, meters)| is(word, name).then_some(meters));
     found.ok_or(Error::fixed("ERR unsupported unit provided. please use M, KM, FT, MI"))
 }
 
-/// The options of GEOADD, and the start of its positions.
+/// The options of GEOADD, and the position of its first longitude.
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
     condition: ScoreCondition,

@@ -27,7 +27,7 @@ pub(crate) static ALL: &[&Command] = &[
 
 const KINDS: &[Kind] = &[Kind::SortedSet];
 
-/// How a command specifies the area of a search, and whether it may store the result.
+/// The way in which a command specifies the area, and whether it may store the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// A circle around a position (GEORADIUS).
@@ -53,7 +53,7 @@ impl Form {
     }
 }
 
-/// Where the result is stored.
+/// The key under which the result is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Destination {
     /// Position of the key among the arguments.
@@ -66,10 +66,11 @@ struct Destination {
 struct Request<'a> {
     args: Args<'a>,
     form: Form,
-    /// Used for the center of the area; a request may be invalid even if the sorted set is empty.
+    /// The sorted set, needed to find the center of the area. Even if there is none, an invalid
+    /// request gets an error.
     set: Option<SortedSetRef<'a>>,
     center: Option<Position>,
-    /// Whether options gave the center, and of what kind.
+    /// The kind of the center, once an option has given it.
     from: Option<From>,
     shape: Option<(Shape, f64)>,
     details: Details,
@@ -118,7 +119,8 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// Reads the center if it has a fixed position. Returns the start of the options.
+    /// Parses the center of a command with a fixed position for it. Returns the position of the
+    /// options.
     fn parse_place(&mut self) -> Result<usize, Error> {
         let args = self.args;
         match self.form {
@@ -142,7 +144,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The position of a member; `None` if there is no sorted set.
+    /// The position of a member; `None` if the sorted set does not exist.
     fn position_of(&self, member: &[u8]) -> Result<Option<Position>, Error> {
         let Some(set) = self.set else { return Ok(None) };
         let score = set.score(&Text::new(member));
@@ -150,7 +152,7 @@ impl<'a> Request<'a> {
         Ok(Some(position_of(score)))
     }
 
-    /// Reads an option without a value; returns whether it is one.
+    /// Parses an option without a value. Returns whether it was one.
     fn parse_flag(&mut self, option: &[u8]) -> bool {
         match option {
             it if is(it, "WITHDIST") => self.details.distance = true,
@@ -167,7 +169,7 @@ impl<'a> Request<'a> {
         true
     }
 
-    /// Reads COUNT, STORE or STOREDIST with its value; returns whether it is one of them.
+    /// Parses COUNT, STORE or STOREDIST with its value. Returns whether it was one of them.
     fn parse_value(
         &mut self,
         option: &[u8],
@@ -191,7 +193,7 @@ impl<'a> Request<'a> {
         Ok(true)
     }
 
-    /// Reads an option that gives the area, with its values; returns whether it is one.
+    /// Parses an option that gives the area, with its values. Returns whether it was one.
     fn parse_area(
         &mut self,
         option: &[u8],
@@ -216,7 +218,7 @@ impl<'a> Request<'a> {
         Ok(true)
     }
 
-    /// Refuses options that contradict each other, or are missing.
+    /// Refuses contradictory or missing options.
     fn check(&self) -> Result<(), Error> {
         let Details { distance, hash, position } = self.details;
         if self.destination.is_some() && (distance || hash || position) {
@@ -286,7 +288,8 @@ fn begin(
     Ok(StoredSearch::new(Search::new(value, query), with_distances, cx.db.store()))
 }
 
-/// Replies with the members within the area of a request, or stores them where the request says so.
+/// Replies with the members within the area of a request, or stores them if it has STORE or
+/// STOREDIST.
 fn search(
     cx: &mut Context<'_>,
     form: Form,
@@ -299,7 +302,7 @@ fn search(
     if let Some(Destination { position, .. }) = request.destination {
         let sources = if form.source_at() == 1 { &FIRST } else { &SECOND };
         let plan = Plan { keys, sources, kinds: KINDS, begin };
-        // The lookup has already been counted.
+        // The lookup of the sorted set has already been counted.
         cx.db = cx.db.unnoticed();
         return derived_set::store(cx, plan, position, event);
     }

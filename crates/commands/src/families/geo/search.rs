@@ -1,4 +1,4 @@
-//! Searching an area: its cells one after the other, a few members at a time.
+//! Searching an area: one cell after the other, a few members at a time.
 
 use super::area::Area;
 use super::geohash::{Cell, Position, position_of};
@@ -25,9 +25,9 @@ pub(super) struct Query {
     /// The area; without one, no member is found.
     pub(super) area: Option<Area>,
     pub(super) order: Order,
-    /// Maximum members that are found.
+    /// The maximum number of members to find.
     pub(super) most: Option<u64>,
-    /// Whether the search ends at that number, even if nearer members would follow.
+    /// Whether the search ends once this number is found, even if other members are nearer.
     pub(super) any: bool,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Query {
 struct Point {
     /// Rank of the member in the sorted set.
     rank: u64,
-    /// Distance from the center.
+    /// Distance from the center, in meters.
     meters: f64,
 }
 
@@ -45,9 +45,9 @@ struct Point {
 pub(super) struct Search {
     value: Option<SharedValue>,
     query: Query,
-    /// Ranks left to search.
+    /// Ranges of ranks that are still to be searched.
     ranges: Vec<Range<u64>>,
-    /// In order, with a number to distinguish members at the same distance.
+    /// In the requested order; the second number distinguishes members at the same distance.
     found: BTreeMap<(u64, u64), Point>,
     seen: u64,
 }
@@ -109,7 +109,7 @@ impl Search {
         }
     }
 
-    /// The number of members found and not taken yet.
+    /// The number of members that were found and not taken.
     pub(super) fn len(&self) -> usize {
         self.found.len()
     }
@@ -130,7 +130,7 @@ impl Search {
 impl Order {
     /// The key by which found members are ordered.
     fn key(self, meters: f64) -> u64 {
-        // Non-negative numbers have the same order as their bits.
+        // Non-negative numbers are ordered like their bits.
         match self {
             Order::Found => 0,
             Order::NearestFirst => meters.to_bits(),

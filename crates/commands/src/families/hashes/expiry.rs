@@ -1,4 +1,4 @@
-//! Fields that expire: their expiry set and read, and fields read and removed at once.
+//! Fields that expire: setting and reading their expiry, and reading and deleting fields at once.
 
 use crate::families::elements::write;
 use crate::families::hashes::hash::FIELDS_PER_HOLD;
@@ -26,8 +26,8 @@ pub(crate) static ALL: &[&Command] = &[
     &HTTL,
 ];
 
-/// The latest time at which a field may expire, in milliseconds since 1970: Redis' limit, a quarter
-/// of what 48 bits hold.
+/// The latest time at which a field may expire, in milliseconds since 1970. This is Redis' limit, a
+/// quarter of the range of 48 bits.
 const LATEST_MS: u64 = (1 << 46) - 1;
 
 const NO_FIELDS: Error =
@@ -36,7 +36,7 @@ const NOT_POSITIVE: Error = Error::fixed("ERR Number of fields must be a positiv
 const WRONG_NUMBER: Error =
     Error::fixed("ERR The `numfields` parameter must match the number of arguments");
 
-/// Reads the expiry time of a field, in milliseconds since 1970.
+/// Parses the expiry time of a field, in milliseconds since 1970.
 ///
 /// # Errors
 /// It is not an integer, negative, or too late; the text names `command`.
@@ -53,11 +53,11 @@ pub(super) fn moment(
     if at_ms > LATEST_MS { Err(invalid_expire_time(command)) } else { Ok(at_ms) }
 }
 
-/// The position at which the names of fields begin, which follow `FIELDS` and their number at the
-/// argument `at`; `not_positive` is the error of a number below one.
+/// Checks that `FIELDS`, a number and as many names of fields are at the argument `at` and to the
+/// end. Returns the position of the first name. `not_positive` is the error for a number below one.
 ///
 /// # Errors
-/// They are not all of the remaining arguments.
+/// FIELDS is missing, or the number is not that of the remaining arguments.
 fn fields_at(
     args: Args<'_>,
     at: usize,
@@ -74,7 +74,8 @@ fn fields_at(
     if is_right { Ok(at + 2) } else { Err(WRONG_NUMBER) }
 }
 
-/// The error of a value of another type comes before those of the other arguments, as in Redis.
+/// Returns `parsed`, or the error of a value of another type, which takes precedence over errors of
+/// arguments, as in Redis.
 fn unless_other_type<T>(
     cx: &Context<'_>,
     key: Key<'_>,
@@ -86,10 +87,10 @@ fn unless_other_type<T>(
     parsed
 }
 
-/// The replies to a request, one for each field, preceded by their number.
+/// The replies for the fields of a request: an array with one reply per field.
 struct FieldReplies<'r, 'w> {
     reply: &'r mut Writer<'w>,
-    /// Their number, until it is written.
+    /// The length of the array, until it is written.
     number: &'r mut Option<usize>,
 }
 
@@ -102,7 +103,7 @@ impl<'w> FieldReplies<'_, 'w> {
     }
 }
 
-/// Runs `work` for each field that a request names from the argument `first` on, a few per hold of
+/// Runs `work` for all fields that a request names from the argument `first` on, a few per hold of
 /// a latch.
 fn each_field<'a>(
     cx: &mut Context<'a>,
@@ -257,8 +258,8 @@ pub(crate) static HPEXPIREAT: Command = Command {
     run: hpexpireat,
 };
 
-/// Replies with the expiry of fields, which `show` computes from it and the time of the request,
-/// both in milliseconds since 1970.
+/// Replies with the expiry of fields. `show` computes each reply from the expiry and the time of
+/// the request, both in milliseconds since 1970.
 fn show_expiry<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -408,8 +409,8 @@ fn hgetex<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     })
 }
 
-/// The new expiry of the fields, if one is given, where `None` removes it; and the position at
-/// which their names begin.
+/// Parses the options of HGETEX: the new expiry of the fields, if any, where the inner `None`
+/// removes the expiry; and the position of the fields' names.
 fn parse_getex(cx: &Context<'_>, args: Args<'_>) -> Result<(Option<Option<u64>>, usize), Error> {
     let option = args.at(2);
     if is(option, "PERSIST") {

@@ -1,4 +1,4 @@
-//! Hashes: fields set, read, incremented and removed.
+//! Hashes: setting, reading, incrementing and deleting fields.
 
 use crate::families::elements::write;
 use crate::families::hashes::walk;
@@ -34,7 +34,8 @@ const NOT_AN_INTEGER: Error = Error::fixed("ERR hash value is not an integer");
 const NOT_A_FLOAT: Error = Error::fixed("ERR hash value is not a float");
 const NOT_FINITE: Error = Error::fixed("ERR increment would produce NaN or Infinity");
 
-/// Maximum fields of a request per hold of a latch; requests that name more claim their key.
+/// Maximum fields of a request that are processed per hold of a latch; a request with more fields
+/// claims its key.
 pub(super) const FIELDS_PER_HOLD: usize = 64;
 
 pub(super) fn limits(cx: &Context<'_>) -> HashLimits {
@@ -45,7 +46,7 @@ pub(super) fn pair(args: Args<'_>, index: usize) -> Pair<'_> {
     (Text::to_store(args.at(index)), Text::from_input(value(args, index + 1)))
 }
 
-/// Sets the fields of a request, and lets `answer` reply with the number of new ones.
+/// Sets the fields of a request; `answer` replies with the number of new fields.
 fn set_fields<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -70,7 +71,7 @@ fn set_fields<'a>(
     Ok(())
 }
 
-/// Sets more fields than are set per hold.
+/// Sets more fields than may be set under one hold of the latch.
 fn set_many_fields(
     cx: &mut Context<'_>,
     command: &'static Command,

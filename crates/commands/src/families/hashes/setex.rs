@@ -1,4 +1,4 @@
-//! HSETEX: fields set together with the time at which they expire.
+//! HSETEX: sets fields together with the time at which they expire.
 
 use super::expiry::moment;
 use super::hash::{FIELDS_PER_HOLD, limits, pair};
@@ -12,12 +12,12 @@ use nagi_store::{FieldExpiry, Text};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&HSETEX];
 
-/// The arguments before the fields.
+/// The arguments before the fields' names and values.
 #[derive(Clone, Copy)]
 struct Options {
     expiry: FieldExpiry,
     when: FieldsWhen,
-    /// The position at which the fields begin.
+    /// The position of the first field.
     first: usize,
 }
 
@@ -88,7 +88,8 @@ fn hsetex<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sets more fields than are set per hold: the condition is checked first, for all of them.
+/// Sets more fields than may be set under one hold of the latch. The condition is checked first,
+/// for all fields.
 fn set_many_fields(cx: &mut Context<'_>, options: Options) -> Result<(), Error> {
     let Options { expiry, when, first } = options;
     let (mut looked_at, mut at) = (first, first);

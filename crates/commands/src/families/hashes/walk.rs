@@ -78,7 +78,7 @@ pub(super) fn all_fields<'a>(
     let (mut rank, mut has_begun) = (0, false);
     in_strides(cx, move |reply| {
         let (Some(hash), Some(expired)) = (fields(shared.as_ref()), &mut expired) else {
-            // The hash may have been removed between the two.
+            // The hash may have been removed between counting and sharing it.
             shown.begin(reply, 0);
             return true;
         };
@@ -98,7 +98,7 @@ pub(super) fn all_fields<'a>(
     })
 }
 
-/// Passes the fields of one stride to `show`, from a rank on.
+/// Passes the fields of one stride to `show`, beginning with the field at `rank`.
 fn walk_stride(hash: HashRef<'_>, rank: u64, mut show: impl FnMut(Field<'_>)) {
     let mut left = ELEMENTS_PER_HOLD;
     hash.walk(rank, |field| {
@@ -118,7 +118,7 @@ struct ExpiredFields {
 }
 
 impl ExpiredFields {
-    /// The expired fields of a hash that does not change.
+    /// The search for expired fields in a hash that does not change.
     fn of(hash: HashRef<'_>, now_ms: u64) -> Self {
         let walked = if hash.may_have_expired(now_ms) { 0 } else { hash.len() };
         ExpiredFields { now_ms, ranks: Vec::new(), walked }
@@ -144,7 +144,7 @@ impl ExpiredFields {
         hash.len() - self.ranks.len() as u64
     }
 
-    /// The rank of the field that has `shown_before` fields that have not expired before it.
+    /// The rank of the field before which `shown_before` fields have not expired.
     fn rank_of_live(&self, shown_before: u64) -> u64 {
         let (mut low, mut high) = (0, self.ranks.len());
         while low < high {
@@ -156,7 +156,7 @@ impl ExpiredFields {
     }
 }
 
-/// The hash under a key, shared to be read without its latch.
+/// Shares the hash under a key, so that it can be read without its latch.
 fn shared_hash(cx: &Context<'_>, key: Key<'_>) -> Result<Option<SharedValue>, WrongType> {
     let shared = cx.db.share(key);
     shared.as_ref().map(|shared| shared.read().hash()).transpose()?;
@@ -168,7 +168,7 @@ fn fields(shared: Option<&SharedValue>) -> Option<HashRef<'_>> {
     shared?.read().hash().ok()
 }
 
-/// HMGET with many fields: replies with their values.
+/// Executes HMGET with many fields.
 pub(super) fn named_fields(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
     let (shared, now_ms) = (shared_hash(cx, key)?, cx.db.now_ms());
     cx.reply.array(cx.args.len() - 2);
@@ -243,9 +243,9 @@ fn hrandfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     })
 }
 
-/// Replies with one random field; null if all remaining ones have expired.
+/// Replies with a random field; null if the hash is missing or no such field was found.
 fn random_field(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
-    /// Maximum fields that are drawn in place of expired ones, which are removed soon.
+    /// Maximum fields that are drawn until one has not expired. Expired fields are removed soon.
     const DRAWS: u64 = 64;
     let Context { db, reply, .. } = cx;
     let (now_ms, random) = (db.now_ms(), db.random());

@@ -1,4 +1,4 @@
-//! MIGRATE: keys move to another server.
+//! MIGRATE: moves keys to another server.
 
 use crate::families::scripting::submission::submit;
 use crate::runtime::migration::{Migration, listed_keys, one_key, secrets};
@@ -22,7 +22,7 @@ static MIGRATE: Command = Command {
     syntax: "host port key destination-db timeout [COPY] [REPLACE] \
              [AUTH password | AUTH2 username password] [KEYS key [key ...]]",
     arity: -6,
-    // The thread that runs scripts also moves keys, so that scripts cannot use this command.
+    // The script thread executes MIGRATE, so scripts, which occupy that thread, cannot call it.
     flags: Flags::WRITE.union(Flags::NOSCRIPT).union(Flags::RUNS_SCRIPTS),
     keys: Keys::groups(&[
         KeyGroup::by_grammar(one_key, MOVED).shown_at(3),

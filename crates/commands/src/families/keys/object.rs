@@ -19,7 +19,7 @@ const NO_IDLE_TIME: Error = Error::fixed(
      switching between policies at runtime LRU and LFU data will take some time to adjust.",
 );
 
-/// Reference count that Redis reports for the small integers that it shares between keys.
+/// The reference count that Redis reports for small integers, which it shares between keys.
 const SHARED: i64 = 2_147_483_647;
 const SHARED_INTEGERS: std::ops::Range<i64> = 0..10_000;
 
@@ -66,7 +66,7 @@ static ENCODING: Command = Command {
     run: encoding,
 };
 
-/// Replies with a number about a key, if it exists.
+/// Replies with a number about a key, or null if the key does not exist.
 fn number(cx: &mut Context<'_>, number: Option<u64>) {
     match number {
         Some(number) => cx.reply.integer(i64::try_from(number).unwrap_or(i64::MAX)),
@@ -130,7 +130,7 @@ fn refcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         Some(string.and_then(|string| string.with_bytes(parse_i64)))
     });
     let config = cx.server.config();
-    // With such a policy, every value needs its own counter.
+    // A policy that considers uses needs a counter in each value, which excludes sharing.
     let shares = config.maxmemory.get() == 0 || !policy(cx).looks_at_uses();
     match value {
         None => cx.reply.null(),

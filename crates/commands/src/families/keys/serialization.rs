@@ -90,7 +90,8 @@ fn restore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             return Ok(false);
         }
     };
-    // The key was not claimed when this slice began; a longer request claims it.
+    // The first slice runs without a claim. If it does not complete the request, the key is
+    // claimed.
     if go_on(cx, Slice::begin())? {
         return Ok(());
     }
@@ -126,7 +127,7 @@ fn put(cx: &mut Context<'_>, value: &Rope, expiry: Expiry, options: &Options) ->
     Ok(())
 }
 
-/// The error for a payload with this first byte, which is also logged if its value is damaged.
+/// The error for a payload with this first byte. If its value is damaged, that is also logged.
 fn refusal(cx: &Context<'_>, form: Option<u8>, refusal: Refusal) -> Error {
     Error::fixed(match refusal {
         Refusal::Footer => "ERR DUMP payload version or checksum are wrong",

@@ -15,7 +15,7 @@ fn limit(cx: &Context<'_>) -> ListLimit {
     cx.server.config().collection_limits().list
 }
 
-/// The list under a key, shared to be read without its latch.
+/// Shares the list under a key, so that it can be read without its latch.
 fn shared_list(cx: &Context<'_>, key: Key<'_>) -> Result<Option<SharedValue>, WrongType> {
     let shared = cx.db.share(key);
     shared.as_ref().map(|shared| shared.read().list()).transpose()?;
@@ -27,15 +27,15 @@ fn elements(shared: Option<&SharedValue>) -> Option<ListRef<'_>> {
     shared?.read().list().ok()
 }
 
-/// The rank of the element at an index, which counts from the end if it is negative; `None` if the
-/// list has no such element.
+/// The rank of the element at an index, which counts from the end if negative; `None` if the index
+/// is out of range.
 fn rank(index: i64, len: u64) -> Option<u64> {
     let distance = index.unsigned_abs();
     let rank = if index < 0 { len.checked_sub(distance) } else { Some(distance) };
     rank.filter(|rank| *rank < len)
 }
 
-/// The ranks from one index to another, both of which may lie outside of the list.
+/// The ranks from one index to another, both of which may be out of range.
 fn ranks(start: i64, end: i64, len: u64) -> Range<u64> {
     let from_start = |index: i64| match index {
         ..0 => len.checked_sub(index.unsigned_abs()),

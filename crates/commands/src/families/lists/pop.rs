@@ -16,14 +16,15 @@ pub(crate) static ALL: &[&Command] = &[&LMOVE, &LMPOP, &LPOP, &RPOP, &RPOPLPUSH]
 
 const NEGATIVE: Error = Error::fixed("ERR value is out of range, must be positive");
 
-/// The side that an argument names.
+/// Parses the side that an argument names.
 pub(super) fn side(argument: &[u8]) -> Result<Side, Error> {
     let sides = [("LEFT", Side::Start), ("RIGHT", Side::End)];
     let named = sides.into_iter().find(|(name, _)| is(argument, name));
     named.map(|(_, side)| side).ok_or(Error::SYNTAX)
 }
 
-/// Writes the popped elements; returns them shared if they are too many to be written at once.
+/// Writes popped elements. If they are too many to be written at once, returns them as a shared
+/// value instead.
 pub(super) fn show(reply: &mut Writer<'_>, popped: Popped<'_>) -> Option<SharedPopped> {
     reply.array(popped.len() as usize);
     if popped.len() > ELEMENTS_PER_HOLD {
@@ -33,7 +34,8 @@ pub(super) fn show(reply: &mut Writer<'_>, popped: Popped<'_>) -> Option<SharedP
     None
 }
 
-/// Writes a part of the popped elements, after the first `shown`; returns whether it was the last.
+/// Writes a part of the popped elements, of which the first `shown` have been written. Returns
+/// whether it was the last part.
 fn show_part(reply: &mut Writer<'_>, popped: &SharedPopped, shown: &mut u64) -> bool {
     let Some(popped) = popped.read() else { return true };
     popped.show(*shown, ELEMENTS_PER_HOLD, |element| write(reply, element));
@@ -41,7 +43,7 @@ fn show_part(reply: &mut Writer<'_>, popped: &SharedPopped, shown: &mut u64) -> 
     *shown >= popped.len()
 }
 
-/// A job that writes all of the popped elements.
+/// A job that writes all popped elements.
 pub(super) fn rest(popped: SharedPopped) -> Job {
     let mut shown = 0;
     strides(move |reply| show_part(reply, &popped, &mut shown))
@@ -51,7 +53,7 @@ fn show_rest(cx: &mut Context<'_>, popped: Option<SharedPopped>) -> Result<(), E
     popped.map_or(Ok(()), |popped| cx.start(rest(popped)))
 }
 
-/// Pops an element, or as many as requested.
+/// Pops one element, or the requested number.
 fn pop<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -119,7 +121,7 @@ pub(crate) static RPOP: Command = Command {
     run: rpop,
 };
 
-/// Writes the key, and the elements that were popped from its list.
+/// Writes the key, and then the elements popped from its list.
 fn show_with_key(reply: &mut Writer<'_>, key: &[u8], popped: Popped<'_>) -> Option<SharedPopped> {
     reply.array(2);
     reply.bulk(key);
@@ -144,8 +146,7 @@ fn lmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// LMPOP for more keys than latches are taken at once; the keys precede the argument at
-/// `after_keys`.
+/// LMPOP for more keys than may be latched together; the argument at `after_keys` follows the keys.
 fn pop_first_of_many(
     cx: &mut Context<'_>,
     after_keys: usize,
@@ -195,7 +196,7 @@ pub(crate) static LMPOP: Command = Command {
     run: lmpop,
 };
 
-/// Moves an element from one list to another, and returns it.
+/// Moves an element from one list to another, and replies with it.
 fn move_element<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -210,7 +211,7 @@ fn move_element<'a>(
     Ok(())
 }
 
-/// The source, and the destination after it.
+/// The source, followed by the destination.
 pub(super) const BOTH_LISTS: Keys = Keys::groups(&[
     KeyGroup::at(1, Access::RW.union(Access::ACCESS).union(Access::DELETE)),
     KeyGroup::at(2, Access::RW.union(Access::INSERT)),

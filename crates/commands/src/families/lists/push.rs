@@ -1,4 +1,4 @@
-//! Elements added to lists: pushed at a side, or set in place of another one.
+//! Adding elements to lists, at one side or in place of another element.
 
 use crate::families::lists::{limit, rank};
 use crate::runtime::arguments::{integer, length, value};
@@ -14,7 +14,7 @@ pub(crate) static ALL: &[&Command] = &[&LPUSH, &LPUSHX, &LSET, &RPUSH, &RPUSHX];
 const NO_SUCH_KEY: Error = Error::fixed("ERR no such key");
 const OUT_OF_RANGE: Error = Error::fixed("ERR index out of range");
 
-/// Maximum elements that are pushed per hold of a latch; requests with more claim their key.
+/// Maximum elements that are pushed per hold of a latch; a request with more claims its key.
 const ELEMENTS_PER_HOLD: usize = 64;
 
 /// Pushes the elements of a request, and replies with the new length of the list.
@@ -43,12 +43,12 @@ fn push<'a>(
     Ok(())
 }
 
-/// The number of a request's elements, and of their bytes.
+/// The number of a request's elements, and of their bytes in total.
 fn announced(args: Args<'_>) -> (usize, usize) {
     (args.len() - 2, (2..args.len()).map(|at| length(args, at)).sum())
 }
 
-/// Pushes more elements than are pushed per hold.
+/// Pushes more elements than may be pushed under one hold of the latch.
 fn push_many(
     cx: &mut Context<'_>,
     (side, only_existing): (Side, bool),
@@ -68,7 +68,7 @@ fn push_many(
                     side,
                     announced: is_first.then(|| announced(args)),
                     is_last: end == args.len(),
-                    // If the list expires meanwhile, the remaining elements are dropped.
+                    // If the list expires between two parts, the remaining elements are dropped.
                     only_existing: only_existing || !is_first,
                     limit,
                 },

@@ -80,7 +80,7 @@ fn lrange<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if is_shown {
         return Ok(());
     }
-    // The list may have been removed between the two.
+    // The list may have been removed after its length was read.
     let shared = shared_list(cx, key)?;
     let ranks = ranks(start, end, elements(shared.as_ref()).map_or(0, |list| list.len()));
     cx.reply.array((ranks.end - ranks.start) as usize);

@@ -1,4 +1,4 @@
-//! PUBSUB: the channels that have subscribers, and their numbers.
+//! PUBSUB: the channels with subscribers, and the numbers of subscribers.
 
 use crate::glob::Pattern;
 use crate::runtime::help;
@@ -31,7 +31,7 @@ pub(crate) static PUBSUB: Command = Command {
     run: pubsub,
 };
 
-/// Lists the channels that match the pattern, one part of the table at a time.
+/// Lists the channels that match a pattern, one part of the map at a time.
 fn list(cx: &mut Context<'_>, kind: Kind, subcommand: &str) -> Result<(), Error> {
     if cx.args.len() > 3 {
         return Err(Error::unknown_form("PUBSUB", subcommand.as_bytes()));
@@ -53,7 +53,7 @@ fn list(cx: &mut Context<'_>, kind: Kind, subcommand: &str) -> Result<(), Error>
     }))
 }
 
-/// Replies with the number of subscribers of each channel of the request.
+/// Replies with the number of subscribers of each channel in the request.
 fn number(cx: &mut Context<'_>, kind: Kind) {
     let args = cx.args;
     cx.reply.array(2 * (args.len() - 2));

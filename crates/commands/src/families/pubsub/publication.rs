@@ -17,9 +17,9 @@ const FLAGS: Flags = Flags::PUBSUB
     .union(Flags::FAST)
     .union(Flags::PAUSED_AS_WRITE);
 
-/// Publishes, or waits while workers have too many unsent messages.
+/// Publishes a message. If workers have too many unsent messages, waits first.
 fn publish_to(cx: &mut Context<'_>, kind: Kind) -> Result<(), Error> {
-    // Held messages take no room at workers yet.
+    // A held message is not passed to workers yet.
     if held_publications::is_holding() {
         hold(cx, kind);
         return Ok(());
@@ -45,7 +45,7 @@ fn publish_now(cx: &mut Context<'_>, kind: Kind) {
     notification::wake(cx.server, published);
 }
 
-/// Holds a script's message until its end, and replies with the number of receivers.
+/// Holds a script's message until the script ends, and replies with the number of receivers.
 fn hold(cx: &mut Context<'_>, kind: Kind) {
     let channel = cx.args.at(1);
     let receivers = cx.server.pubsub().receivers(kind, channel);

@@ -1,7 +1,7 @@
 //! Subscribing to channels and patterns, and unsubscribing from them.
 //!
-//! The reply is a message for each name, in the same order as published messages: a message
-//! published after a subscription arrives after its confirmation.
+//! The reply is a message for each name. It is in order with published messages: those published
+//! after a subscription arrive after its confirmation.
 
 use crate::registry::notes::Channels;
 use crate::runtime::notification;
@@ -39,7 +39,7 @@ fn add(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Error
     }))
 }
 
-/// Unsubscribes from the names of the request, or from all of the kind if there are none.
+/// Unsubscribes from the names in the request; without names, from all names of this kind.
 fn remove(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Error> {
     let all = match cx.args.len() {
         1 => Some(cx.server.pubsub().names_of(&cx.client.info, kind)),
@@ -69,7 +69,8 @@ fn remove(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Er
     }))
 }
 
-/// Confirms with the number of names to which the client subscribes now, after earlier messages.
+/// Confirms a change with the number of names to which the client now subscribes, after its earlier
+/// messages.
 fn confirm(cx: &mut Context<'_>, kind: Kind, word: &str, name: Option<&[u8]>, before: &Output) {
     if cx.client.is_executing {
         cx.client.messages.get_or_insert_default().append(before);
@@ -91,7 +92,7 @@ fn confirm(cx: &mut Context<'_>, kind: Kind, word: &str, name: Option<&[u8]>, be
     cx.reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
 }
 
-/// Unsubscribes the client from everything, without a confirmation.
+/// Unsubscribes the client from all names, without a confirmation.
 pub(crate) fn leave(cx: &mut Context<'_>) {
     let before = cx.server.pubsub().leave(&cx.client.info);
     cx.client.note_subscriptions();

@@ -1,4 +1,4 @@
-//! EVAL and its relatives, and FCALL.
+//! EVAL, its variants, and FCALL.
 
 use crate::families::scripting::submission::submit;
 use crate::state::scripts::TaskKind;
@@ -9,7 +9,7 @@ use nagi_store::parse_i64;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&EVAL, &EVALSHA, &EVALSHA_RO, &EVAL_RO, &FCALL, &FCALL_RO];
 
-/// Flags of all of them.
+/// Flags of all these commands.
 const SCRIPT: Flags = Flags::NOSCRIPT
     .union(Flags::STALE)
     .union(Flags::RUNS_SCRIPTS)
@@ -34,7 +34,7 @@ fn check_number_of_keys(args: Args<'_>) -> Result<(), Error> {
 
 const NO_SCRIPT: Error = Error::fixed("NOSCRIPT No matching script. Please use EVAL.");
 
-/// Refuses an argument that cannot be the digest of a script before anything else is checked.
+/// Refuses an argument that cannot be a script's digest, before any other check.
 fn check_digest(args: Args<'_>) -> Result<(), Error> {
     const DIGITS: usize = 40;
     if args.at(1).len() == DIGITS { Ok(()) } else { Err(NO_SCRIPT) }

@@ -1,4 +1,4 @@
-//! SCRIPT: loading and listing scripts, and killing the one that runs.
+//! SCRIPT: loads scripts, checks whether they are cached, and kills the running one.
 
 use crate::families::scripting::submission::submit;
 use crate::runtime::arguments::is;

@@ -8,7 +8,7 @@ use crate::{Error, JobProgress, Marks};
 /// Submits a request to the script thread.
 ///
 /// # Errors
-/// A script has been slow for so long that no request may wait for it.
+/// A slow script is running, for which no request may wait.
 pub(crate) fn submit(
     cx: &mut Context<'_>,
     asked: TaskKind,
@@ -38,8 +38,8 @@ pub(crate) fn submit(
     cx.start(Box::new(move |cx| Ok(finish(cx, row, &pending))))
 }
 
-/// Replies with the outcome, once it is there. What has failed is the request for the script, also
-/// where a transaction has made it.
+/// Replies with the outcome once it is available. An error counts as a failure of this request,
+/// even within a transaction.
 fn finish(cx: &mut Context<'_>, row: usize, pending: &Pending) -> JobProgress {
     let Some(outcome) = pending.take() else { return JobProgress::WOKEN };
     cx.client.info.mark(Marks::RUNS_SCRIPT, false);

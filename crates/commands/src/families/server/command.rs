@@ -161,7 +161,8 @@ static LIST: Command = Command {
     run: list,
 };
 
-/// A command and its arguments, which follow the words of the subcommand that extracts their keys.
+/// The entry and the words of the request that follows the words of the subcommand, and whose keys
+/// are to be extracted.
 fn request_words<'a>(
     table: &'static CommandTable,
     args: Args<'a>,

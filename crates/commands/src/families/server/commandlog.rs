@@ -16,7 +16,7 @@ const SUBCOMMANDS: &[&Command] = &[&GET, &HELP, &LEN, &PHASES, &RESET];
 /// Flags of all subcommands except HELP.
 const ADMIN: Flags = Flags::ADMIN.union(Flags::LOADING).union(Flags::STALE);
 
-/// A log, and the property that a request is recorded for.
+/// A log, by the property for which requests are recorded.
 #[derive(Clone, Copy)]
 struct Kind {
     name: &'static str,
@@ -46,7 +46,7 @@ impl Kind {
         ))
     }
 
-    /// This log.
+    /// The log itself.
     fn of<'c>(self, cx: &Context<'c>) -> &'c SlowLog {
         (self.log)(&cx.server.statistics().command_logs)
     }
@@ -71,10 +71,10 @@ pub(crate) static COMMANDLOG: Command = Command {
     run: commandlog,
 };
 
-/// Requests of a log with their numbers.
+/// Requests of a log, each with its number.
 type Logged = Vec<(u64, Arc<SlowRequest>)>;
 
-/// The log and its requests that the arguments of GET and PHASES select.
+/// The log and the requests that the arguments of GET and PHASES select.
 fn selected(cx: &Context<'_>, args: Args<'_>) -> Result<(Kind, Logged), Error> {
     let count = args.get(2).map_or(Ok(10), count_of)?;
     let kind = Kind::parse(args.get(3))?;

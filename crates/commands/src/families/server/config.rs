@@ -48,7 +48,7 @@ fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     };
     for word in args.from(2) {
         if !word.iter().any(|byte| b"[*?".contains(byte)) {
-            // A whole name is shown in the case in which it was requested.
+            // A name without wildcards is shown in the case in which it was requested.
             known(word).into_iter().for_each(|setting| find(word, setting));
             continue;
         }
@@ -86,8 +86,8 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Err(Error::SYNTAX);
     }
     let pairs = args.from(2).step_by(2).zip(args.from(3).step_by(2));
-    // All are checked before the first is set, so that none is set if one is wrong: the names
-    // first, then the values.
+    // All names and then all values are checked before the first setting is changed, so that none
+    // is changed if one is wrong.
     let mut named: Vec<(&Setting, &[u8], &[u8])> = Vec::new();
     for (name, value) in pairs {
         let setting = setting(name)?;
@@ -107,7 +107,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut checked: Vec<(&Setting, &[u8], Value)> = Vec::new();
     for (setting, name, value) in named {
         let value = match setting.kind {
-            // A password with replaced bytes would not match any login.
+            // Replacing invalid bytes would change the password, which would not match any login.
             Kind::Password if std::str::from_utf8(value).is_err() => {
                 return Err(cannot_set(&name.to_ascii_lowercase(), "argument must be UTF-8"));
             }
@@ -138,7 +138,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses more clients than there are descriptors for.
+/// Refuses a number of clients for which there are not enough descriptors.
 fn check_client_limit(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error> {
     let wanted = new.iter().find(|(setting, ..)| setting.name == "maxclients");
     let Some((_, name, Value::Number(wanted))) = wanted else { return Ok(()) };
@@ -153,7 +153,7 @@ fn check_client_limit(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Res
     Err(cannot_set(&name.to_ascii_lowercase(), &fault))
 }
 
-/// Refuses invalid rules for commands over HTTP, which would permit nothing.
+/// Refuses invalid rules for commands over HTTP, which would then permit no command.
 fn check_http_rules(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error> {
     let present = HttpRuleTexts::of(cx.server.config());
     let mut wanted = present.clone();
@@ -173,7 +173,7 @@ fn check_http_rules(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Resul
     })
 }
 
-/// Makes the server listen on the new addresses and ports, if they are among the changed settings.
+/// Makes the server listen on the new addresses and ports, if these settings are changed.
 fn listen(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error> {
     let present = cx.server.config().addresses();
     let mut wanted = present.clone();
@@ -208,7 +208,7 @@ fn is_permitted(cx: &Context<'_>) -> bool {
     admission::is_permitted(&cx.server.config().enable_protected_configs, cx.client)
 }
 
-/// The setting of this name, in any case, which has a value.
+/// The setting with this name, in any case, unless it is a directive that CONFIG does not know.
 fn known(name: &[u8]) -> Option<&'static Setting> {
     let setting = find(std::str::from_utf8(name).ok()?);
     setting.filter(|setting| !setting.is_line())
@@ -219,11 +219,12 @@ fn setting(name: &[u8]) -> Result<&'static Setting, Error> {
     known(name).ok_or_else(|| Error::quoting(before, name, "'"))
 }
 
-/// Secret settings, whose values only CONFIG GET shows.
+/// Settings with secret values, which only CONFIG GET shows.
 const SECRETS: [&str; 5] =
     ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
 
-/// The values of settings that are secret, or that may be, their names being wrong.
+/// The positions of secret values: those of secret settings, and those of unknown names, which may
+/// be misspelt secret settings.
 fn passwords(args: Args<'_>) -> Vec<usize> {
     let is_secret = |at: &usize| {
         let name = String::from_utf8_lossy(args.at(at - 1));

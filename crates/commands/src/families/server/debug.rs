@@ -19,11 +19,11 @@ use std::time::Instant;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&DEBUG];
 
-/// An operation of DEBUG. It is not a subcommand: statistics only have DEBUG.
+/// An operation of DEBUG. It is not a subcommand, since statistics only count DEBUG.
 struct Operation {
     name: &'static str,
     syntax: &'static str,
-    /// Number of words of a request, both names included: at least, and at most.
+    /// The range of the number of words in a request, including both names.
     words: RangeInclusive<usize>,
     summary: &'static str,
     run: crate::Handler,
@@ -83,7 +83,8 @@ pub(crate) static DEBUG: Command = Command {
 fn sleep<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let seconds: f64 = String::from_utf8_lossy(args.at(2)).parse().unwrap_or(0.0);
     let wait_ms = (seconds * 1000.0).ceil() as u64;
-    // The clock of a transaction or a script is frozen, and part of this millisecond has passed.
+    // The clock of a transaction or a script is frozen, and a part of the current millisecond has
+    // passed.
     let until_ms = cx.db.store().now_ms().saturating_add(wait_ms).saturating_add(1);
     let alarm = (wait_ms > 0).then(|| alarm(cx, until_ms));
     let began = Instant::now();
@@ -193,7 +194,7 @@ static PAUSE_CRON: Operation = Operation {
 };
 
 fn object<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    // Expired keys that were not removed yet are shown as well.
+    // Expired keys that have not been removed are shown as well.
     let db = cx.db.untouched().unnoticed().at(0);
     let key = cx.key(args.at(2));
     let compress = cx.server.config().rdbcompression.is_on();
@@ -264,7 +265,7 @@ static DIGEST_VALUE: Operation = Operation {
 
 fn error<'a>(_: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let text = String::from_utf8_lossy(args.at(2));
-    // The text becomes a line.
+    // Line breaks would end the error reply.
     Err(Error::new(text.replace(['\r', '\n'], " ")))
 }
 
@@ -322,15 +323,15 @@ static POPULATE: Operation = Operation {
 
 /// The stages of DEBUG RELOAD.
 enum Reload {
-    /// Waits until the saver is idle, and orders a save.
+    /// Waits until the saver is idle, and requests a save.
     Order,
     /// A save is under way.
     Saving(Ticket),
     /// Requests are paused; waits until no key is claimed.
     Empty,
-    /// Orders the saver to load the file.
+    /// Requests that the saver loads the file.
     Load,
-    /// It is being loaded.
+    /// The file is being loaded.
     Loading(Ticket),
 }
 
@@ -351,13 +352,13 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if cx.hooks.reasons().contains(HookFlags::LOADING) {
         return Err(Error::fixed("LOADING Redis is loading the dataset in memory"));
     }
-    // Otherwise it would wait for the transaction's own claims.
+    // Within a transaction, it would wait for the transaction's own claims.
     if cx.db.is_claimed() {
         return Err(Error::fixed("ERR DEBUG RELOAD is not possible inside a transaction"));
     }
     let has_libraries = cx.server.scripts().libraries().counts().0 > 0;
     if saves && !flushes && !merge && has_libraries {
-        // Without a flush, the saved keys would be loaded in addition to themselves.
+        // Without a flush or MERGE, the saved libraries would conflict with the existing ones.
         return Err(Error::fixed("ERR Error trying to load the RDB dump, check server logs."));
     }
     let mut stage = if saves { Reload::Order } else { Reload::Empty };

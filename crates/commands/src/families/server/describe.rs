@@ -36,7 +36,7 @@ pub(crate) fn describe(reply: &mut Writer<'_>, table: &CommandTable, entry: &Ent
     }
 }
 
-/// Writes flags by their names in lower case, after a prefix.
+/// Writes the names of flags in lower case, each after a prefix.
 fn flag_names<F: bitflags::Flags + Copy>(reply: &mut Writer<'_>, flags: F, prefix: &str) {
     for (name, _) in flags.iter_names() {
         reply.simple(&format!("{prefix}{}", name.to_ascii_lowercase()));
@@ -53,7 +53,7 @@ fn key_specification(reply: &mut Writer<'_>, group: &KeyGroup) {
     };
     match group.shown() {
         KeyFinder::Range { first, last, step } => {
-            // This is relative to the first key, unless negative.
+            // COMMAND INFO gives the last key relative to the first one, unless it is negative.
             let last = if last < 0 { last.into() } else { i64::from(last) - i64::from(first) };
             search(reply, begin, "index", &[("index", Number(first.into()))]);
             search(reply, find, "range", &range(last, step.into(), 0));
@@ -73,7 +73,7 @@ fn key_specification(reply: &mut Writer<'_>, group: &KeyGroup) {
             search(reply, find, "range", &range(last, 1, limit));
         }
         KeyFinder::AfterLast { word } => {
-            // Its last possible position is the last argument but one.
+            // The keyword is at the latest the last argument but one.
             search(reply, begin, "keyword", &[("keyword", Word(word)), ("startfrom", Number(-2))]);
             search(reply, find, "range", &range(-1, 1, 0));
         }
@@ -92,7 +92,7 @@ enum Field {
     Word(&'static str),
 }
 
-/// Writes one half of a key specification.
+/// Writes one half of a key specification: how to begin the search, or how to find the keys.
 fn search(reply: &mut Writer<'_>, half: &str, kind: &str, fields: &[(&str, Field)]) {
     reply.bulk(half.as_bytes());
     reply.map(2);
@@ -109,8 +109,8 @@ fn search(reply: &mut Writer<'_>, half: &str, kind: &str, fields: &[(&str, Field
     }
 }
 
-/// Writes the access to keys: whether values are read, overwritten or removed in capitals, the rest
-/// in lower case.
+/// Writes the access to keys: the flags for reading, overwriting and removing values in capitals,
+/// all others in lower case.
 pub(crate) fn access_names(reply: &mut Writer<'_>, access: Access) {
     reply.set(access.iter_names().count());
     for (name, _) in access.iter_names() {
@@ -122,7 +122,7 @@ pub(crate) fn access_names(reply: &mut Writer<'_>, access: Access) {
     }
 }
 
-/// Writes a map of documentation by the names of commands.
+/// Writes a map from the names of commands to their documentation.
 pub(crate) fn document(reply: &mut Writer<'_>, table: &CommandTable, entries: &[&Entry]) {
     reply.map(entries.len());
     for entry in entries {
@@ -141,7 +141,7 @@ fn document_one(reply: &mut Writer<'_>, table: &CommandTable, entry: &Entry) {
     if let Some((since, by)) = notes.replaced {
         texts.extend([("deprecated_since", since), ("replaced_by", by)]);
     }
-    // The words of a command with subcommands belong to the subcommands.
+    // The words of a command with subcommands are documented with the subcommands.
     let arguments = match subcommands.is_empty() {
         true => syntax::arguments(entry.command.syntax, name),
         false => Vec::new(),
@@ -182,18 +182,18 @@ fn document_one(reply: &mut Writer<'_>, table: &CommandTable, entry: &Entry) {
     }
 }
 
-/// Assigns arguments that are keys to their groups of keys, in order.
+/// Assigns arguments that are keys to the groups of keys, in their order.
 struct KeyPlaces {
     groups: usize,
     next: usize,
 }
 
 impl KeyPlaces {
-    /// The group of an argument; none if it is not a key.
+    /// Returns the index of the group of an argument; `None` if the argument is not a key.
     fn take(&mut self, argument: &Argument) -> Option<usize> {
         let place = match (argument.kind, argument.token) {
             (Kind::Key, _) => self.next,
-            // SORT's patterns, which share a group after that of its source.
+            // The patterns of SORT share a group, which follows that of the source.
             (Kind::Pattern, Some("BY" | "GET")) => 1,
             _ => return None,
         };

@@ -1,6 +1,6 @@
-//! DEBUG DIGEST and DIGEST-VALUE: digests of 20 bytes that are equal for equal data, independent of
-//! its order in memory. They equal those of Redis (`debug.c` of Redis 7): a value is *mixed* in, so
-//! that the order counts; elements of an unordered collection are combined by exclusive or.
+//! DEBUG DIGEST and DIGEST-VALUE: digests of 20 bytes, which are equal for equal data, independent
+//! of its order in memory. They equal the digests of Redis (`debug.c` of Redis 7): parts whose
+//! order matters are *mixed*, and elements of unordered collections are combined by exclusive or.
 
 use crate::runtime::numbers::shortest;
 use crate::runtime::suspension::Slice;
@@ -12,22 +12,23 @@ use sha1::{Digest as _, Sha1};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-/// Entries between two readings of the clock, which are copied meanwhile.
+/// Entries between two readings of the clock; they are copied under the latch.
 const STRIDE: usize = 8;
 /// Elements of a collection that are hashed between two readings of the clock.
 const ELEMENTS_PER_STEP: u64 = 64;
 
-/// Twenty bytes, initially zero.
+/// A sum of 20 bytes, initially zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum([u8; 20]);
 
 impl Sum {
-    /// Adds a hash by exclusive or: the order does not matter.
+    /// Combines a hash with the sum by exclusive or, so that the order does not matter.
     fn add(&mut self, hash: &[u8]) {
         self.0.iter_mut().zip(hash).for_each(|(byte, other)| *byte ^= other);
     }
 
-    /// Adds a hash by exclusive or and hashes the sum: the order matters.
+    /// Combines a hash with the sum by exclusive or and hashes the result, so that the order
+    /// matters.
     fn mix(&mut self, hash: &[u8]) {
         self.add(hash);
         self.0 = Sha1::digest(self.0).into();
@@ -42,11 +43,11 @@ impl Sum {
     }
 }
 
-/// A value that is being added to a digest.
+/// A value whose contents are being hashed.
 enum Content {
-    /// A string, chunk by chunk.
+    /// A string, hashed chunk by chunk.
     String(Rope),
-    /// A collection, element by element.
+    /// A collection, hashed element by element.
     Collection(SharedValue),
 }
 
@@ -59,7 +60,7 @@ impl Content {
         }
     }
 
-    /// The number of its type in digests.
+    /// The number by which digests identify its type.
     fn number(&self) -> u32 {
         match self {
             Content::String(_) => 0,
@@ -75,7 +76,8 @@ impl Content {
     }
 }
 
-/// Adds some elements of the collection, from a rank on. Returns whether there are more.
+/// Adds some elements of a collection, beginning with the element at `rank`. Returns whether there
+/// are more.
 fn add_elements(sum: &mut Sum, value: Value<'_>, rank: u64) -> bool {
     let mut left = ELEMENTS_PER_STEP;
     let mut go_on = || {
@@ -121,11 +123,12 @@ fn add_elements(sum: &mut Sum, value: Value<'_>, rank: u64) -> bool {
     broken_off.is_some()
 }
 
-/// A value that is hashed into a digest chunk by chunk, over several slices.
+/// A value that is hashed in several slices.
 struct Work {
-    /// The sum that the value is mixed into: a key's hash, or zeros.
+    /// The sum into which the value is mixed. Initially, it is the hash of the key, or zero.
     sum: Sum,
-    /// A long key that has not been mixed in completely, and the number of bytes already hashed.
+    /// A long key that has not been mixed in completely, and the number of its bytes already
+    /// hashed.
     key: Option<(Chunk, usize)>,
     content: Content,
     next: usize,
@@ -147,7 +150,7 @@ impl Work {
         Work { sum, key, content, next: 0, hash: Sha1::new(), expires }
     }
 
-    /// Hashes one chunk; returns the digest once there is none left.
+    /// Hashes one chunk. Returns the digest once everything is hashed.
     fn step(&mut self) -> Option<Sum> {
         if let Some((key, hashed)) = &mut self.key {
             let rest = key.get(*hashed..).unwrap_or_default();
@@ -190,18 +193,18 @@ impl Work {
 struct Whole {
     sum: Sum,
     database: usize,
-    /// Whether the walk of the database has begun.
+    /// Whether the walk over the current database has begun.
     begun: bool,
     cursor: Cursor,
     waiting: VecDeque<Work>,
 }
 
 impl Whole {
-    /// Hashes a few entries; returns whether all are hashed.
+    /// Hashes a few entries. Returns whether all entries are hashed.
     fn step(&mut self, cx: &Context<'_>) -> bool {
         if let Some(work) = self.waiting.front_mut() {
             if let Some(sum) = work.step() {
-                // A hash of a hash.
+                // As in Redis, the digest of an entry is hashed again.
                 self.sum.add(&Sha1::digest(sum.0));
                 self.waiting.pop_front();
             }
@@ -230,7 +233,7 @@ impl Whole {
     }
 }
 
-/// DEBUG DIGEST.
+/// Executes DEBUG DIGEST.
 pub(crate) fn whole<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let mut whole = Whole::default();
     cx.start(Box::new(move |cx| {
@@ -245,7 +248,7 @@ pub(crate) fn whole<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> 
     }))
 }
 
-/// DEBUG DIGEST-VALUE.
+/// Executes DEBUG DIGEST-VALUE.
 pub(crate) fn values<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut next = 2;
     let mut work: Option<Work> = None;

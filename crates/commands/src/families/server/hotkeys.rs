@@ -1,8 +1,8 @@
 //! HOTKEYS: the keys that cost the most time and bytes, during a recording (Redis 8.6).
 //!
-//! The reported costs are lower bounds: none exceeds the actual cost of the requests for a key, and
-//! none is lower by more than a tenth of the total cost divided by COUNT. With SAMPLE, each counted
-//! request also represents the skipped ones.
+//! The reported costs are lower bounds: they do not exceed the actual cost of the requests for a
+//! key, and are lower by at most a tenth of the total cost divided by COUNT. With SAMPLE, each
+//! counted request also represents the skipped ones.
 
 use crate::runtime::arguments::{RemainingArguments, is};
 use crate::runtime::help;
@@ -44,7 +44,7 @@ pub(crate) static HOTKEYS: Command = Command {
     run: hotkeys,
 };
 
-/// A number in a range; `error` is the reply otherwise.
+/// Parses a number in a range; returns `error` for any other argument.
 fn number(
     argument: Option<&[u8]>,
     range: RangeInclusive<i64>,
@@ -54,7 +54,7 @@ fn number(
     number.and_then(|number| u64::try_from(number).ok()).ok_or(Error::fixed(error))
 }
 
-/// Reads METRICS, a count and this many words; unknown words are ignored.
+/// Parses METRICS: a count, and as many words. Unknown words are ignored.
 fn metrics(rest: &mut RemainingArguments<'_>) -> Result<KeyCostOptions, Error> {
     let named = rest.next().is_some_and(|word| is(word, "METRICS"));
     if !named || rest.len() == 0 {
@@ -172,7 +172,7 @@ fn get<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replies with a list of one map, since cluster clients merge the lists of all nodes.
+/// Replies with an array of one map, so that cluster clients can merge the replies of all nodes.
 fn reply_with(cx: &mut Context<'_>, report: &Report) {
     let Report { options, all, .. } = report;
     let microseconds = |ns: u64| ns.div_ceil(1000);
@@ -181,7 +181,7 @@ fn reply_with(cx: &mut Context<'_>, report: &Report) {
     add(cx, "tracking-active", report.is_active.into());
     add(cx, "sample-ratio", options.sample_ratio.into());
     cx.reply.bulk(b"selected-slots");
-    // All of them, as one range.
+    // All slots, as a single range.
     cx.reply.array(1);
     cx.reply.array(2);
     cx.reply.integer(0);
@@ -211,7 +211,7 @@ fn add(cx: &mut Context<'_>, name: &str, number: u64) {
     cx.reply.integer(i64::try_from(number).unwrap_or(i64::MAX));
 }
 
-/// Writes keys and their costs alternately.
+/// Writes a map of keys and their costs as a flat array.
 fn add_keys(cx: &mut Context<'_>, name: &str, costly: &[Costly], unit: fn(u64) -> u64) {
     cx.reply.bulk(name.as_bytes());
     cx.reply.array(2 * costly.len());
@@ -344,7 +344,7 @@ mod tests {
         bench.advance_ms(9_000);
         bench.expect("GET key", "$5|value|");
         bench.expect("PING", "+PONG|");
-        // 15 bytes and 5, and 9 and 11.
+        // The costs are 15 and 5, and 9 and 11 bytes.
         let told = |is_active: u8, duration_ms: u64| {
             format!(
                 "*1|*18|$15|tracking-active|:{is_active}|$12|sample-ratio|:1|\

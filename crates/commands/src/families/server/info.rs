@@ -75,7 +75,7 @@ mod tests {
             "|# Clients|connected_clients:2|cluster_connections:0|maxclients:10000|",
             "|used_memory_rss:",
             "|# Stats|",
-            // The four requests above, memcached's, three times INFO and this one.
+            // The four requests above, memcached's request, three INFO requests, and this one.
             "|total_commands_processed:8|",
             "|keyspace_hits:2|",
             "|keyspace_misses:1|",

@@ -148,13 +148,14 @@ static GRAPH: Command = Command {
     run: graph,
 };
 
-/// Samples side by side in a graph; more are drawn below.
+/// The number of samples side by side in a graph.
 const COLUMNS: usize = 80;
-/// Height of the longest event's column in lines, and the characters at the top of a column.
+/// The height of the column for the longest event, in lines, and the characters for the top of a
+/// column.
 const ROWS: u64 = 4;
 const TOPS: [char; 3] = ['_', 'o', '#'];
 
-/// Draws a column for each sample, and below it its age, from top to bottom.
+/// Draws a column for each sample, with the sample's age below it, from top to bottom.
 fn draw(name: &str, series: &Series, now_s: u64) -> String {
     let (low_ms, high_ms) = series.range_ms();
     let mut text = format!(
@@ -267,17 +268,17 @@ static DOCTOR: Command = Command {
     run: doctor,
 };
 
-/// The upper end of the first bucket that LATENCY HISTOGRAM shows, in nanoseconds; that of each
-/// further one is twice as large.
+/// The upper bound of the first bucket in LATENCY HISTOGRAM, in nanoseconds. The bounds of further
+/// buckets double.
 const FIRST_BOUND_NS: u64 = 1024;
 
-/// The upper end of a bucket as Redis shows it, in microseconds: a power of two in nanoseconds,
-/// plus the 128th part that its histograms do not distinguish from it.
+/// The upper bound of a bucket as Redis shows it, in microseconds: a power of two in nanoseconds,
+/// plus its 128th part, which Redis' histograms cannot distinguish.
 fn shown_us(bound_ns: u64) -> u64 {
     (bound_ns + bound_ns / 128 - 1) / 1000
 }
 
-/// The number of calls up to the upper end of each non-empty bucket, in microseconds.
+/// The cumulative number of calls up to the upper bound of each non-empty bucket, in microseconds.
 fn cumulative(latencies: &Distribution) -> Vec<(u64, u64)> {
     let (total, mut before) = (latencies.count(), 0);
     let mut buckets = Vec::new();

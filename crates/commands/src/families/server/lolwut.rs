@@ -1,4 +1,4 @@
-//! LOLWUT: draws the calm sea that nagi is named after. The same seed draws the same sea.
+//! LOLWUT: draws the calm sea after which nagi is named. The same seed draws the same picture.
 
 use crate::runtime::arguments::is;
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes, REDIS_VERSION, VERSION};
@@ -8,13 +8,13 @@ use nagi_store::parse_i64;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&LOLWUT];
 
-/// The largest picture, in characters.
+/// The maximum size of a picture, in characters.
 const MAX_COLUMNS: i64 = 200;
 const MAX_ROWS: i64 = 60;
 
 fn lolwut<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut numbers = args.from(1).collect::<Vec<_>>();
-    // There is only one picture, for any version.
+    // VERSION is accepted, but there is only one picture.
     if let [option, version, ..] = numbers.as_slice()
         && is(option, "VERSION")
     {
@@ -53,7 +53,7 @@ pub(crate) static LOLWUT: Command = Command {
     run: lolwut,
 };
 
-/// Dots, of which a character of Braille shows eight: two columns of four.
+/// A picture of dots. A Braille character has eight dots: two columns of four.
 struct Picture {
     width: i64,
     height: i64,
@@ -84,8 +84,8 @@ impl Picture {
         self.place(x, y).and_then(|place| self.dots.get(place)).copied().unwrap_or(false)
     }
 
-    /// A sun that sets behind the horizon, its light on the water, and the remaining waves: fewer
-    /// and shorter with the distance.
+    /// Draws a setting sun, its light on the water, and the other waves, which become fewer and
+    /// shorter with the distance.
     fn draw(&mut self, random: &mut Random) {
         let horizon = self.height * 2 / 5;
         let sun = self.width / 4 + random.below(self.width / 2);
@@ -114,7 +114,7 @@ impl Picture {
     }
 
     fn text(&self) -> String {
-        // Unicode, chapter 21: the dots of a pattern by their bits.
+        // The dots of a Braille pattern by their bits (Unicode, chapter 21).
         const BITS: [(i64, i64, u32); 8] = [
             (0, 0, 0x01),
             (0, 1, 0x02),

@@ -36,13 +36,13 @@ pub(crate) struct Figures {
     pub(crate) clients: u64,
     /// The process and its workers at startup.
     pub(crate) startup: u64,
-    /// Overhead that was added later, mainly statistics of commands.
+    /// Overhead added since startup, mainly statistics of commands.
     pub(crate) added: u64,
     /// The peak of data and clients together, sampled ten times a second.
     pub(crate) peak_used: u64,
-    /// All pages in use, including free places within them.
+    /// Pages in use, including free space within them.
     pub(crate) active: u64,
-    /// The same with unused pages that were not released to the kernel.
+    /// Pages in use, and unused pages that have not been released to the kernel.
     pub(crate) resident: u64,
     /// The resident set size that the kernel counts.
     pub(crate) rss: u64,
@@ -67,28 +67,28 @@ impl Figures {
         }
     }
 
-    /// Data and clients, for comparison with `maxmemory` and the peak.
+    /// The memory of data and clients, to be compared with `maxmemory` and the peak.
     pub(crate) fn used(&self) -> u64 {
         self.dataset + self.clients
     }
 
-    /// The memory of the process, with or without data and clients.
+    /// The memory of the process itself, apart from data and clients.
     pub(crate) fn process(&self) -> u64 {
         self.startup + self.added
     }
 
-    /// All memory in use.
+    /// All allocated memory.
     pub(crate) fn allocated(&self) -> u64 {
         self.used() + self.process()
     }
 
-    /// The share of the data in data and clients, in percent.
+    /// The percentage of `dataset` in the memory of data and clients.
     pub(crate) fn dataset_percent(&self) -> f64 {
         ratio(self.dataset, self.used()) * 100.0
     }
 }
 
-/// A ratio of two numbers of bytes.
+/// The ratio of two numbers of bytes.
 pub(crate) fn ratio(bytes: u64, of: u64) -> f64 {
     bytes as f64 / of.max(1) as f64
 }
@@ -104,7 +104,7 @@ fn usage<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         if !is(option, "SAMPLES") {
             return Err(Error::SYNTAX);
         }
-        // Nothing is estimated from samples here.
+        // SAMPLES has no effect, since nothing is estimated here.
         if integer(options.value()?)? < 0 {
             return Err(Error::SYNTAX);
         }
@@ -121,9 +121,9 @@ fn usage<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Memory of a key with its value and its place in the table.
+/// The memory of a key with its value and its place in the table, in bytes.
 fn bytes_of(entry: &EntryView<'_>) -> usize {
-    /// A word in a segment, at the average load of segments.
+    /// A word in a segment of the table, with its share of the segment's free space.
     const PLACE_BYTES: usize = 12;
     /// Overhead of a chunk in addition to its bytes: two counts, and the pointer to it.
     const CHUNK_OVERHEAD_BYTES: usize = 32;
@@ -151,18 +151,19 @@ static USAGE: Command = Command {
     run: usage,
 };
 
-/// How clients of a cluster request and combine reports.
+/// Tips for clients of a cluster on how to request and combine reports.
 const REPORT_TIPS: &[&str] =
     &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
-/// Every database.
+/// All databases.
 fn databases<'s>(cx: &'s Context<'_>, unused: &'s Counters) -> impl Iterator<Item = Database<'s>> {
     let (store, now_ms) = (cx.db.store(), cx.db.now_ms());
     (0..store.databases()).map(move |index| store.database(index, unused, now_ms))
 }
 
-/// The mean bytes of a key. A few are measured one by one as by MEMORY USAGE: what `dataset` has
-/// besides them, such as tables and free places near them, would be most of the figure.
+/// The mean number of bytes per key. If there are only few keys, they are measured one by one, as
+/// by MEMORY USAGE: other parts of `dataset`, such as tables and free space, would dominate the
+/// mean.
 fn bytes_per_key(cx: &Context<'_>, keys: usize, dataset: u64) -> u64 {
     const FEW: usize = 1000;
     if keys > FEW {
@@ -189,7 +190,7 @@ fn stats<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let machines = [&scripts.script_bytes, &scripts.function_bytes];
     let machines: usize = machines.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
     let fields = [
-        // As in INFO, without the memory of the process.
+        // As in INFO, the process itself is not included.
         ("peak.allocated", number(figures.peak_used)),
         ("total.allocated", number(used)),
         ("startup.allocated", number(0)),
@@ -260,7 +261,7 @@ fn doctor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The faults in the use of memory, in sentences, followed by what else was `found`.
+/// Describes faults in the use of memory, followed by other findings (`found`).
 fn diagnosis(figures: &Figures, clients: u64, found: &str) -> String {
     const LITTLE_BYTES: u64 = 5 << 20;
     const MUCH_PER_CLIENT_BYTES: u64 = 200 << 10;
@@ -347,7 +348,7 @@ static MALLOC_STATS: Command = Command {
 };
 
 fn purge<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    // Other threads free and allocate memory meanwhile.
+    // Limited to the current amount, since other threads allocate and free memory meanwhile.
     let mut left_bytes = cx.db.store().warm_bytes();
     cx.start(Box::new(move |cx| {
         let slice = crate::runtime::suspension::Slice::begin();

@@ -1,4 +1,4 @@
-//! MODULE: no module exists, and none can be loaded.
+//! MODULE: the list of modules is empty, and none can be loaded.
 
 use crate::runtime::admission;
 use crate::runtime::help;
@@ -25,7 +25,7 @@ pub(crate) static MODULE: Command = Command {
     run: |_, _| Err(Error::wrong_arity("module")),
 };
 
-/// Flags of subcommands that load or unload.
+/// Flags of subcommands that load or unload modules.
 const CHANGES: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::NO_ASYNC_LOADING);
 
 const REFUSED: Error = Error::fixed(

@@ -1,4 +1,5 @@
-//! Saving to disk: BGSAVE, SAVE, LASTSAVE, and BGREWRITEAOF, which has no file here.
+//! Saving to disk: BGSAVE, SAVE and LASTSAVE. BGREWRITEAOF is refused, since there is no
+//! append-only file.
 
 use crate::runtime::arguments::is;
 use crate::state::saves::Order;
@@ -39,13 +40,13 @@ fn bgsave<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         cx.reply.simple("Background saving cancelled");
         return Ok(());
     }
-    // SCHEDULE waits for a rewrite of the journal in Redis; there is no journal here.
+    // In Redis, SCHEDULE waits for a rewrite of the append-only file, which does not exist here.
     if args.len() > 2 || option.is_some_and(|word| !is(word, "SCHEDULE")) {
         return Err(Error::SYNTAX);
     }
     let ticket = cx.server.saves().order(Order::BackgroundSave).ok_or(Error::fixed(BUSY))?;
     if cx.db.is_claimed() {
-        // The save begins after the transaction.
+        // The save only begins after the transaction.
         cx.reply.simple("Background saving scheduled");
         return Ok(());
     }

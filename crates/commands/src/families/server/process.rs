@@ -58,7 +58,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Ok(());
     }
     if cx.hooks.reasons().contains(HookFlags::LOADING) {
-        // The file has the data in memory and more.
+        // The file that is being loaded has all the data in memory, and more.
         save = Some(false);
     }
     if save != Some(false)
@@ -75,7 +75,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     shut_down_saved(cx, force)
 }
 
-/// Stops the server once its data is saved; with `force`, even if that fails.
+/// Stops the server once its data is saved; with `force`, even if saving fails.
 fn shut_down_saved(cx: &mut Context<'_>, force: bool) -> Result<(), Error> {
     let mut ordered = None;
     cx.start(Box::new(move |cx| {

@@ -1,5 +1,5 @@
-//! Replication, as far as it exists without replicas: the role, and WAIT, which gets no
-//! confirmations.
+//! Replication commands of a server without replicas: its role, and WAIT, for which no replica
+//! confirms writes.
 
 use crate::runtime::arguments::{integer, is};
 use crate::runtime::blocking;
@@ -77,7 +77,7 @@ pub(crate) static SLAVEOF: Command = Command {
     run: replicaof,
 };
 
-/// The end of a timeout in milliseconds, in milliseconds since 1970; `None` for 0.
+/// The end of a timeout, in milliseconds since 1970; `None` if the timeout is 0.
 fn deadline_ms(cx: &Context<'_>, argument: &[u8]) -> Result<Option<u64>, Error> {
     let timeout = integer(argument);
     match timeout.map_err(|_| Error::fixed("ERR timeout is not an integer or out of range"))? {
@@ -138,7 +138,7 @@ fn waitaof<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replies that neither this server nor any replica has written an append-only file.
+/// Replies that no append-only file was written by this server or by replicas.
 fn nothing_written(reply: &mut Writer<'_>) {
     reply.array(2);
     reply.integer(0);

@@ -1,6 +1,7 @@
-//! The sections of INFO. Each field exists in Redis under the same name and has a correct value; a
-//! field of a feature that nagi lacks has the value that Redis shows while the feature is not in
-//! use. Fields without a correct value are omitted; `tests/info.rs` lists them with the reasons.
+//! The sections of INFO. Each field exists in Redis under the same name, and its value is correct.
+//! A field about a feature that nagi lacks has the value that Redis shows while the feature is not
+//! in use. Fields that could not have a correct value are omitted; `tests/info.rs` lists them with
+//! the reasons.
 
 use crate::families::server::memory::{Figures, difference, ratio};
 use crate::runtime::rights;
@@ -19,16 +20,16 @@ use std::time::Duration;
 
 /// A section's row.
 pub(crate) struct Section {
-    /// The name by which it is requested.
+    /// The name with which it is requested.
     pub(crate) name: &'static str,
-    /// The name in its headline.
+    /// The title in its headline.
     title: &'static str,
-    /// Whether it is part of INFO without arguments.
+    /// Whether INFO without arguments includes it.
     pub(crate) by_default: bool,
     fields: fn(&Context<'_>, &mut Fields<'_>),
 }
 
-/// Every section, in the order in which they are shown.
+/// All sections, in the order in which they are shown.
 pub(crate) static SECTIONS: &[Section] = &[
     Section { name: "server", title: "Server", by_default: true, fields: server },
     Section { name: "clients", title: "Clients", by_default: true, fields: clients },
@@ -49,14 +50,14 @@ pub(crate) static SECTIONS: &[Section] = &[
 ];
 
 impl Section {
-    /// Appends the section.
+    /// Appends the section to `text`.
     pub(crate) fn write(&self, cx: &Context<'_>, text: &mut String) {
         text.push_str(&format!("# {}\r\n", self.title));
         (self.fields)(cx, &mut Fields(text));
     }
 }
 
-/// The fields of a section, written line by line.
+/// The lines of a section.
 struct Fields<'a>(&'a mut String);
 
 impl Fields<'_> {
@@ -64,12 +65,12 @@ impl Fields<'_> {
         self.0.push_str(&format!("{name}:{value}\r\n"));
     }
 
-    /// Fields of features that are not in use.
+    /// Adds fields about features that are not in use.
     fn add_unused(&mut self, value: &str, names: &[&str]) {
         names.iter().for_each(|name| self.add(name, value));
     }
 
-    /// A number of bytes, and the same in a human-readable form.
+    /// Adds a number of bytes, and the same in a human-readable form.
     fn add_bytes(&mut self, name: &str, bytes: u64) {
         self.add(name, bytes);
         self.add(&format!("{name}_human"), human(bytes));
@@ -164,11 +165,11 @@ fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add_bytes("used_memory_peak", figures.peak_used);
     let peak_percent = ratio(used, figures.peak_used) * 100.0;
     fields.add("used_memory_peak_perc", format_args!("{peak_percent:.2}%"));
-    // The part that counts towards `maxmemory`, and the one that does not.
+    // The memory that `maxmemory` limits, and the memory of clients.
     fields.add("used_memory_dataset", figures.dataset);
     fields.add("used_memory_overhead", figures.clients);
     fields.add_unused("0", &["used_memory_startup"]);
-    // In addition to both: at the start, and in all.
+    // The memory of the process itself, which is not included in either: at startup, and now.
     fields.add("process_memory_startup", figures.startup);
     fields.add("process_memory", figures.process());
     fields.add("used_memory_dataset_perc", format_args!("{:.2}%", figures.dataset_percent()));
@@ -209,7 +210,7 @@ fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("mem_allocator", "mimalloc");
 }
 
-/// Memory of scripts: Lua, and their texts.
+/// The memory of scripts: Lua, and the texts of scripts.
 fn scripts(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let scripts = cx.server.scripts();
     let lua_bytes = scripts.script_bytes.load(Ordering::Relaxed) as u64;
@@ -229,7 +230,8 @@ fn scripts(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add_bytes("used_memory_scripts", (text_bytes + all.bytes()) as u64);
 }
 
-/// The state of saves; `latest_fork_usec`, among the statistics, is the duration of the cut.
+/// The state of saves. The field `latest_fork_usec`, in the section of statistics, is the duration
+/// of the cut.
 fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let saves = cx.server.saves();
     let status = saves.status();
@@ -300,7 +302,7 @@ fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
     }
 }
 
-/// The workers, each of which reads, executes and writes for its own clients.
+/// The number of workers, each of which reads, executes and writes for its own clients.
 fn threads(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let mut clients = vec![0_u64; cx.server.process().workers];
     for client in cx.server.clients() {
@@ -313,7 +315,7 @@ fn threads(cx: &Context<'_>, fields: &mut Fields<'_>) {
     }
 }
 
-/// Keys of all databases.
+/// The number of keys in all databases.
 fn keys(cx: &Context<'_>) -> u64 {
     let databases = 0..cx.db.store().databases();
     databases.map(|index| cx.db.sibling(index).size() as u64).sum()
@@ -335,8 +337,8 @@ const NOT_THERE: &[&str] = &[
     "io_threaded_writes_processed",
 ];
 
-/// The longest slice of a worker and the longest hold of a latch, in total and while the thread had
-/// a processor.
+/// The longest slice of a worker and the longest hold of a latch, each in total and while the
+/// thread was running on a processor.
 fn longest(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let (statistics, store) = (cx.server.statistics(), cx.db.store());
     let slice = statistics.longest(|tally| &tally.longest_slice);
@@ -350,7 +352,7 @@ fn longest(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("longest_eviction_usec", store.longest_eviction().as_micros());
 }
 
-/// The number of turns of the workers' event loops, and their time without waits.
+/// The number of turns of event loops, and their duration without waits.
 fn event_loops(cx: &Context<'_>, totals: &Totals, fields: &mut Fields<'_>) {
     let micros = |ticks: u64| ticks::duration(ticks).as_micros();
     let rates = cx.server.statistics().rates();
@@ -384,7 +386,7 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("expired_subkeys", store.expired_fields);
     fields.add("expired_keys", store.expired);
     fields.add("expired_stale_perc", format_args!("{:.2}", stale_percent(cx, rates.expired)));
-    // Expiry has no effort limit that could be reached.
+    // The search for expired keys has no time limit that could be reached.
     fields.add("expired_time_cap_reached_count", 0);
     // Payloads of RESTORE are always checked in full.
     let restored = cx
@@ -427,8 +429,8 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("total_error_replies", totals.errors.values().sum::<u64>());
 }
 
-/// The share of expired keys that are still in memory, in percent: those of a tenth of a second,
-/// the interval of the search for them.
+/// The estimated percentage of expired keys that are still in memory: those of a tenth of a second,
+/// the interval in which they are searched for.
 fn stale_percent(cx: &Context<'_>, expired_a_second: u64) -> f64 {
     let unused = Counters::default();
     let store = cx.db.store();
@@ -491,7 +493,7 @@ fn latencies(cx: &Context<'_>, fields: &mut Fields<'_>) {
     }
 }
 
-/// nagi's own: the phases of requests, by families of commands.
+/// A section that Redis lacks: the phases of requests, by families of commands.
 fn phases(cx: &Context<'_>, fields: &mut Fields<'_>) {
     for (family, distributions) in cx.server.statistics().phases() {
         for (phase, distribution) in Phases::NAMES.iter().zip(&distributions) {
@@ -502,8 +504,8 @@ fn phases(cx: &Context<'_>, fields: &mut Fields<'_>) {
     }
 }
 
-/// nagi's own: the activity of each thread that executes commands in the last second, and the most
-/// frequent keys, for users with permission to see requests.
+/// A section that Redis lacks: the activity of each thread that executes commands, in the last
+/// second; and the most frequent keys, for users with the permission to see requests.
 fn workers(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let sees_keys = rights::may_observe(cx.server, cx.client.user_name());
     cx.server.statistics().activity.show(|activity| {
@@ -513,7 +515,7 @@ fn workers(cx: &Context<'_>, fields: &mut Fields<'_>) {
     });
 }
 
-/// Percentiles in microseconds, as in `p50=1.003,p99=2.007`.
+/// Formats percentiles in microseconds, as in `p50=1.003,p99=2.007`.
 fn percentiles(distribution: &Distribution, percents: &str) -> String {
     let one = |percent: &str| {
         let ns = distribution.percentile(percent.parse().unwrap_or(0.0));
@@ -535,7 +537,7 @@ fn cluster(_: &Context<'_>, fields: &mut Fields<'_>) {
 fn keyspace(cx: &Context<'_>, fields: &mut Fields<'_>) {
     // Counting keys must not count as lookups.
     let unused = Counters::default();
-    // Otherwise every call would pick the same entries.
+    // With a new generator, each call would draw the same entries.
     unused.draws.add(cx.db.random());
     for index in 0..cx.db.store().databases() {
         let db = cx.db.store().database(index, &unused, cx.db.now_ms());
@@ -550,7 +552,7 @@ fn keyspace(cx: &Context<'_>, fields: &mut Fields<'_>) {
     }
 }
 
-/// The mean time to live of keys that expire, from a random sample.
+/// The mean time to live of keys with an expiry, from a random sample.
 fn mean_time_to_live_ms(db: &Database<'_>) -> u64 {
     const SAMPLES: usize = 16;
     let (mut sum_ms, mut count) = (0_u128, 0_u128);
@@ -562,7 +564,7 @@ fn mean_time_to_live_ms(db: &Database<'_>) -> u64 {
     u64::try_from(sum_ms / count.max(1)).unwrap_or(u64::MAX)
 }
 
-/// A number of bytes in Redis' human-readable form: `1.50M`.
+/// Formats a number of bytes like Redis: `1.50M`.
 fn human(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes}B");

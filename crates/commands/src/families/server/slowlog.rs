@@ -34,7 +34,7 @@ pub(crate) static SLOWLOG: Command = Command {
     run: slowlog,
 };
 
-/// The number of requests that a word asks for; -1 means all.
+/// Parses the number of requests to return; -1 means all.
 pub(super) fn count_of(word: &[u8]) -> Result<usize, Error> {
     const WRONG: Error = Error::fixed("ERR count should be greater than or equal to -1");
     match nagi_store::parse_i64(word).ok_or(WRONG)? {
@@ -43,7 +43,7 @@ pub(super) fn count_of(word: &[u8]) -> Result<usize, Error> {
     }
 }
 
-/// The requests selected by the arguments of GET and PHASES.
+/// The requests that the arguments of GET and PHASES select.
 fn selected(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<(u64, Arc<SlowRequest>)>, Error> {
     if let (Some(word), 4..) = (args.get(1), args.len()) {
         return Err(Error::unknown_form("SLOWLOG", word));
@@ -58,7 +58,7 @@ fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replies with requests, each with what it was recorded for.
+/// Replies with requests, each with the property for which it was recorded.
 pub(super) fn reply_with(
     cx: &mut Context<'_>,
     requests: &[(u64, Arc<SlowRequest>)],

@@ -1,5 +1,5 @@
-//! Intersections, unions and differences of sets, computed from shared values, one stride at a
-//! time, without holding latches; later writes have no effect.
+//! Intersections, unions and differences of sets. They are computed from shared values, one stride
+//! at a time and without latches; later writes have no effect on the result.
 
 use crate::families::elements::{ELEMENTS_PER_HOLD, strides, write};
 use crate::families::sets::walk::{members, show_all};
@@ -21,14 +21,14 @@ pub(super) enum Operation {
     Difference,
 }
 
-/// An algorithm for an operation.
+/// The algorithm for an operation.
 enum Algorithm {
     Selection(Selection),
     Sum(Sum),
 }
 
 impl Algorithm {
-    /// The algorithm for the sets under several keys, in the order of the keys.
+    /// Chooses the algorithm for the sets under several keys, in the order of the keys.
     fn of(operation: Operation, sets: Vec<Option<SharedValue>>) -> Self {
         let is_first_there = sets.first().is_some_and(Option::is_some);
         let are_all_there = sets.iter().all(Option::is_some);
@@ -43,8 +43,8 @@ impl Algorithm {
         }
     }
 
-    /// Chosen by Redis' estimate of the work, since OBJECT ENCODING of a stored difference depends
-    /// on the algorithm.
+    /// Chooses the algorithm for a difference by Redis' estimate of the work, since the algorithm
+    /// affects OBJECT ENCODING of a stored difference.
     fn of_difference(mut sets: Vec<SharedValue>) -> Self {
         let len = |set: &SharedValue| set.read().len();
         let lookups = sets.first().map_or(0, len).saturating_mul(sets.len() as u64) / 2;
@@ -54,13 +54,13 @@ impl Algorithm {
             return Algorithm::Sum(Sum { to_add, to_remove, rank: 0 });
         }
         let base = sets.remove(0);
-        // The largest set is the most likely to have a member.
+        // A member is most likely to be found in the largest set.
         sets.sort_by_key(|set| Reverse(len(set)));
         Algorithm::Selection(Selection { other_sets: sets, ..Selection::of(base) })
     }
 
-    /// Continues until `is_over` reports the end of the slice, with a sum in `result`, or with
-    /// `keep` for each member that is selected; returns whether it is done.
+    /// Continues until `is_over` reports the end of the slice. A sum is built in `result`; for a
+    /// selection, `keep` gets each selected member. Returns whether the operation is complete.
     fn go_on(
         &mut self,
         result: &mut NewCollection,
@@ -82,13 +82,13 @@ impl Algorithm {
     }
 }
 
-/// Members of one set that are in all other sets, or in none of them.
+/// The members of one set that are in all other sets, or in none of them.
 pub(super) struct Selection {
     base: SharedValue,
     other_sets: Vec<SharedValue>,
     /// Whether a member must be in all of the other sets.
     wanted: bool,
-    /// The rank of the current member, and the number of other sets in which it has been looked up.
+    /// The rank of the current member, and the number of other sets that have been searched for it.
     rank: u64,
     lookups_done: usize,
 }
@@ -98,17 +98,17 @@ impl Selection {
         Selection { base, other_sets: Vec::new(), wanted: false, rank: 0, lookups_done: 0 }
     }
 
-    /// Members of all of these sets, of which there is at least one.
+    /// Begins the intersection of sets, of which there must be at least one.
     pub(super) fn intersection(mut sets: Vec<SharedValue>) -> Self {
-        // The smallest set has the fewest members, and the next one is the least likely to have
-        // them.
+        // The smallest set has the fewest members, and the next smallest is the least likely to
+        // contain them.
         sets.sort_by_key(|set| set.read().len());
         let base = sets.remove(0);
         Selection { other_sets: sets, wanted: true, ..Selection::of(base) }
     }
 
-    /// Looks up some members, and passes those that are selected with their ranks to `keep` until
-    /// it breaks off; returns whether it is done.
+    /// Looks up some members. Passes those that are selected to `keep`, with their ranks, until it
+    /// breaks off. Returns whether the selection is complete.
     pub(super) fn step(&mut self, mut keep: impl FnMut(u64, &[u8]) -> ControlFlow<()>) -> bool {
         let Selection { base, other_sets, wanted, rank, lookups_done } = self;
         let mut lookups = LOOKUPS;
@@ -139,17 +139,17 @@ impl Selection {
     }
 }
 
-/// The union of some sets without the members of some other sets.
+/// The union of `to_add`, without the members of `to_remove`.
 #[derive(Default)]
 struct Sum {
     to_add: VecDeque<SharedValue>,
     to_remove: VecDeque<SharedValue>,
-    /// The number of processed members of the next set.
+    /// The number of processed members of the next set, the first one of its queue.
     rank: u64,
 }
 
 impl Sum {
-    /// Processes some members; returns whether it is done.
+    /// Processes some members. Returns whether the result is complete.
     fn step(&mut self, result: &mut NewCollection) -> bool {
         let (sets, adds) = match self.to_add.is_empty() {
             false => (&mut self.to_add, true),
@@ -163,7 +163,7 @@ impl Sum {
                     if adds {
                         add(result, bytes);
                     } else {
-                        // The result is a set, so that the type is right.
+                        // This cannot fail, since the result is a set.
                         let _ = result.remove_member(&Text::new(bytes));
                     }
                 });
@@ -181,7 +181,7 @@ impl Sum {
 }
 
 fn add(result: &mut NewCollection, member: &[u8]) {
-    // The result is a set, so that the type is right.
+    // This cannot fail, since the result is a set.
     let _ = result.add(NewElement::Member(&Text::to_store(member)));
 }
 
@@ -189,12 +189,12 @@ fn add(result: &mut NewCollection, member: &[u8]) {
 pub(super) struct Stored {
     algorithm: Algorithm,
     result: NewCollection,
-    /// Whether the result is an intersection whose members so far are all integers.
+    /// Whether the result is an intersection with only integers so far.
     narrows: bool,
 }
 
 impl Stored {
-    /// An operation on the sets under several keys, in their order.
+    /// Begins an operation on the sets under several keys, in the order of the keys.
     pub(super) fn new(
         operation: Operation,
         sets: Vec<Option<SharedValue>>,
@@ -210,7 +210,8 @@ impl Stored {
         Stored { algorithm, result, narrows }
     }
 
-    /// Continues until `is_over` reports the end of the slice; returns whether it is done.
+    /// Continues until `is_over` reports the end of the slice. Returns whether the operation is
+    /// complete.
     pub(super) fn go_on(&mut self, is_over: impl Fn() -> bool) -> bool {
         let Stored { algorithm, result, narrows } = self;
         algorithm.go_on(result, is_over, |result, _, member| {
@@ -219,7 +220,7 @@ impl Stored {
         })
     }
 
-    /// The result, in the encoding that Redis would give it.
+    /// The result, in the encoding that Redis would choose.
     pub(super) fn into_result(mut self) -> NewCollection {
         if self.narrows {
             self.result.narrow();
@@ -231,15 +232,16 @@ impl Stored {
 /// An operation whose result is returned.
 pub(super) struct Shown {
     algorithm: Algorithm,
-    /// The result, unless it is a selection.
+    /// The result, unless the algorithm is a selection.
     result: NewCollection,
-    /// For each rank of a selection up to the last kept one, whether it is kept.
+    /// For each rank of a selection, up to the last selected member: whether the member is
+    /// selected.
     kept: Vec<bool>,
     count: usize,
 }
 
 impl Shown {
-    /// An operation on the sets under several keys, in their order.
+    /// Begins an operation on the sets under several keys, in the order of the keys.
     pub(super) fn new(
         operation: Operation,
         sets: Vec<Option<SharedValue>>,
@@ -249,7 +251,8 @@ impl Shown {
         Shown { algorithm: Algorithm::of(operation, sets), result, kept: Vec::new(), count: 0 }
     }
 
-    /// Continues until `is_over` reports the end of the slice; returns whether it is done.
+    /// Continues until `is_over` reports the end of the slice. Returns whether the operation is
+    /// complete.
     pub(super) fn go_on(&mut self, is_over: impl Fn() -> bool) -> bool {
         let Shown { algorithm, result, kept, count } = self;
         algorithm.go_on(result, is_over, |_, rank, _| {

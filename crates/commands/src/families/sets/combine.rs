@@ -1,4 +1,4 @@
-//! Intersections, unions and differences of sets, returned, counted and stored.
+//! Intersections, unions and differences of sets: returned, counted, or stored.
 
 use crate::families::sets::combination::{Operation, Selection, Shown, Stored};
 use crate::runtime::arguments::{RemainingArguments, integer, is};
@@ -26,8 +26,8 @@ fn new_collections(cx: &Context<'_>) -> NewCollections {
     NewCollections::new(cx.db.store(), cx.server.config().collection_limits())
 }
 
-/// Runs the job that `begin` creates from the sets under the keys of a request, all as of one
-/// moment.
+/// Runs the job that `begin` creates from the sets under the keys of a request, which are shared at
+/// one moment.
 fn with_sets(
     cx: &mut Context<'_>,
     keys: &'static Keys,

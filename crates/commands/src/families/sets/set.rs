@@ -1,4 +1,4 @@
-//! Sets: members added, removed, looked up and moved.
+//! Sets: adding, removing, looking up and moving members.
 
 use crate::families::elements::ELEMENTS_PER_HOLD;
 use crate::families::sets::walk;
@@ -10,7 +10,8 @@ use nagi_store::{Event, SetLimits, SetRef, Text};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&SADD, &SCARD, &SISMEMBER, &SMISMEMBER, &SMOVE, &SREM];
 
-/// Maximum members of a request per hold of a latch; requests that name more claim their key.
+/// Maximum members of a request that are processed per hold of a latch; a request with more members
+/// claims its key.
 const MEMBERS_PER_HOLD: usize = ELEMENTS_PER_HOLD as usize;
 
 fn limits(cx: &Context<'_>) -> SetLimits {
@@ -33,7 +34,7 @@ fn sadd<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds more members than are added per hold.
+/// Adds more members than may be added under one hold of the latch.
 fn add_many(cx: &mut Context<'_>) -> Result<(), Error> {
     let (mut at, mut added) = (2, 0);
     multi_key::claimed(cx, Claimed::all(&SADD.keys), move |cx, slice| {
@@ -78,7 +79,7 @@ fn srem<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes more members than are removed per hold.
+/// Removes more members than may be removed under one hold of the latch.
 fn remove_many(cx: &mut Context<'_>) -> Result<(), Error> {
     let (mut at, mut removed) = (2, 0);
     multi_key::claimed(cx, Claimed::all(&SREM.keys), move |cx, slice| {

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&SMEMBERS, &SPOP, &SRANDMEMBER, &SSCAN];
 
-/// The set under a key, shared to be read without its latch.
+/// Shares the set under a key, so that it can be read without its latch.
 fn shared_set(cx: &Context<'_>, key: Key<'_>) -> Result<Option<SharedValue>, WrongType> {
     cx.db.share_as(key, &[Kind::Set])
 }
@@ -27,7 +27,7 @@ pub(super) fn members(shared: &SharedValue) -> Option<SetRef<'_>> {
     shared.read().set().ok()
 }
 
-/// Replies with all members of a set.
+/// A job that replies with all members of a set.
 pub(super) fn show_all(shared: SharedValue) -> Job {
     let len = shared.read().len();
     let mut next = None;
@@ -42,7 +42,7 @@ pub(super) fn show_all(shared: SharedValue) -> Job {
     })
 }
 
-/// Writes some members, from a rank on.
+/// Writes some members, beginning with the member at `rank`.
 fn show_from(reply: &mut Writer<'_>, shared: &SharedValue, rank: u64) {
     let mut left = ELEMENTS_PER_HOLD;
     members(shared).and_then(|set| {
@@ -76,7 +76,7 @@ fn smembers<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     match shared_set(cx, key)? {
         Some(shared) => cx.start(show_all(shared)),
-        // The set may have been removed between the two.
+        // The set may have been removed after its length was read.
         None => {
             cx.reply.set(0);
             Ok(())
@@ -100,7 +100,7 @@ pub(crate) static SMEMBERS: Command = Command {
     run: smembers,
 };
 
-/// SMISMEMBER with many members: replies for each whether it is in the set.
+/// Executes SMISMEMBER with many members.
 pub(super) fn named_members(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
     let shared = shared_set(cx, key)?;
     cx.reply.array(cx.args.len() - 2);
@@ -153,7 +153,8 @@ fn srandmember<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     in_strides(cx, show_drawn(shared, drawn))
 }
 
-/// Writes drawn members, a stride at each call, and returns whether these were the last.
+/// Returns a function that writes a stride of drawn members per call, and returns whether these
+/// were the last.
 fn show_drawn(
     shared: SharedValue,
     mut drawn: Drawn,
@@ -236,7 +237,7 @@ fn pop(cx: &mut Context<'_>, key: Key<'_>, count: u64, random: u64) -> Result<()
     })?)
 }
 
-/// Removes more members than per hold, but not all.
+/// Removes more members than may be removed under one hold of the latch, but not all members.
 fn pop_many(cx: &mut Context<'_>, count: u64, random: u64) -> Result<(), Error> {
     let mut work: Option<Popping> = None;
     multi_key::claimed_then(cx, Claimed::all(&SPOP.keys), move |cx, slice| {
@@ -244,7 +245,7 @@ fn pop_many(cx: &mut Context<'_>, count: u64, random: u64) -> Result<(), Error> 
         let popping = match &mut work {
             Some(popping) => popping,
             None => match (cx.db.take_set(key, count)?, shared_set(cx, key)?) {
-                // The set has become smaller before its key was claimed.
+                // The set has shrunk before its key was claimed, so all members are removed.
                 (Taken::Whole(set), _) => return Ok(Worked::Then(show_all(set))),
                 (_, None) => {
                     cx.reply.set(0);
@@ -265,9 +266,9 @@ fn pop_many(cx: &mut Context<'_>, count: u64, random: u64) -> Result<(), Error> 
 
 /// Random members that are being removed.
 struct Popping {
-    /// The set before the first member was removed.
+    /// The set as it was before the first member was removed.
     set: SharedValue,
-    /// All members to remove, and those not removed yet.
+    /// The ranks of all members to remove, and of those that have not been removed yet.
     all: Drawn,
     left: Drawn,
     has_event: bool,
@@ -368,7 +369,7 @@ mod tests {
         bench
     }
 
-    /// The members in a reply, which must be distinct.
+    /// Parses the members in a reply, which must be distinct.
     fn members(reply: &str) -> BTreeSet<&str> {
         let lines: Vec<&str> = reply.split('|').skip(1).step_by(2).collect();
         let members: BTreeSet<&str> = reply.split('|').filter(|it| it.starts_with('m')).collect();

@@ -17,17 +17,17 @@ use std::ops::Range;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&BZMPOP, &BZPOPMAX, &BZPOPMIN];
 
-/// Members popped from the first of several sorted sets that exists.
+/// Members to pop from the first existing sorted set of several.
 #[derive(Debug)]
 struct Members {
     keys: Box<[Name]>,
     from_end: bool,
-    /// The maximum number.
+    /// The maximum number of members.
     count: u64,
 }
 
 impl Members {
-    /// Pops members of the sorted set under a key; empty if there is none.
+    /// Pops members from the sorted set under a key; returns none if the key does not exist.
     fn pop(&self, db: Database<'_>, key: Key<'_>) -> Result<Scored, WrongType> {
         let mut members = Vec::new();
         let mut left = self.count;
@@ -136,7 +136,7 @@ fn reply_pairs(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error>
     })))
 }
 
-/// Blocks on the sorted sets whose keys are at these positions of a request.
+/// Blocks on the sorted sets whose keys are at these positions among the arguments.
 fn wait_for_members(
     cx: &mut Context<'_>,
     command: &'static Command,
@@ -151,7 +151,7 @@ fn wait_for_members(
     wait(cx, command, Blocking { keys, wanted, until_ms, may_wait: true, nothing, reply })
 }
 
-/// Blocks on the sorted sets of a request, for one member.
+/// Blocks on the sorted sets of a request, to pop one member.
 fn bzpop<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,

@@ -1,12 +1,12 @@
-//! Unions, intersections and differences of sorted sets, and of sets, whose members all have the
-//! score 1: computed a few members at a time.
+//! Unions, intersections and differences of sorted sets, and of sets, in which all members have the
+//! score 1. They are computed a few members at a time.
 
 use crate::runtime::arguments::is;
 use nagi_store::types::sorted_set::NewSortedSet;
 use nagi_store::{SharedValue, Store, StringValue, Text, Value};
 use std::ops::ControlFlow;
 
-/// Maximum members that are looked up in other sources between two readings of the clock.
+/// Maximum lookups of members in other sources between two readings of the clock.
 const LOOKUPS: usize = 64;
 
 /// How several sets are combined.
@@ -31,7 +31,7 @@ impl Aggregate {
         words.into_iter().find_map(|(name, aggregate)| is(word, name).then_some(aggregate))
     }
 
-    /// The aggregate of two scores; 0 if it is the undefined sum of two infinities.
+    /// Aggregates two scores; the result is 0 for the undefined sum of two infinities.
     fn of(self, before: f64, other: f64) -> f64 {
         match self {
             Aggregate::Sum => number(before + other),
@@ -53,14 +53,14 @@ impl Aggregate {
     }
 }
 
-/// A score, or 0 in place of NaN.
+/// Returns the score, or 0 in place of NaN.
 fn number(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
 /// One of the sets that are combined.
 struct Source {
-    /// `None` is a set without members.
+    /// A set or a sorted set; `None` if the key does not exist.
     value: Option<SharedValue>,
     weight: f64,
 }
@@ -70,7 +70,7 @@ impl Source {
         self.value.as_ref().map_or(0, |value| value.read().len())
     }
 
-    /// The score of a member, weighted.
+    /// The weighted score of a member.
     fn find(&self, member: &Text<'_>) -> Option<f64> {
         let score = match self.value.as_ref()?.read() {
             Value::SortedSet(set) => set.score(member)?,
@@ -80,8 +80,8 @@ impl Source {
         Some(self.weight * score)
     }
 
-    /// Passes at most `most` members with their weighted scores to `show`, from a rank on; returns
-    /// their number.
+    /// Passes at most `most` members with their weighted scores to `show`, beginning with the
+    /// member at `rank`. Returns their number.
     fn walk(&self, rank: u64, most: usize, mut show: impl FnMut(StringValue<'_>, f64)) -> u64 {
         let mut shown = 0;
         let mut visit = |name: StringValue<'_>, score: f64| {
@@ -107,16 +107,16 @@ pub(super) struct Combination {
     operation: Operation,
     aggregate: Aggregate,
     sources: Vec<Source>,
-    /// The source whose members are being read, and the number of those already read.
+    /// The index of the source that is being read, and the number of its members already read.
     at: usize,
     rank: u64,
-    /// The operation ends at this number of members.
+    /// The number of members with which the operation ends (LIMIT).
     most: u64,
     set: NewSortedSet,
 }
 
 impl Combination {
-    /// An operation on shared values: sets and sorted sets.
+    /// Begins an operation on shared sets and sorted sets.
     pub(super) fn new(
         store: &Store,
         operation: Operation,
@@ -139,7 +139,7 @@ impl Combination {
         self.sources.len()
     }
 
-    /// Sets the factor for the scores of a source.
+    /// Sets the weight of a source, by which its scores are multiplied.
     pub(super) fn set_weight(&mut self, source: usize, weight: f64) {
         self.sources.get_mut(source).into_iter().for_each(|source| source.weight = weight);
     }
@@ -148,20 +148,20 @@ impl Combination {
         self.aggregate = aggregate;
     }
 
-    /// Ends the operation at a number of members.
+    /// Ends the operation when the set has this number of members.
     pub(super) fn set_most(&mut self, most: u64) {
         self.most = most;
     }
 
-    /// Sorts the sources by length: scores of the smallest are added up first, which affects the
-    /// last digit of a sum.
+    /// Sorts the sources by length, unless their order matters. Scores of the smallest source are
+    /// added first, as in Redis, which affects the last digit of a sum.
     pub(super) fn arrange(&mut self) {
         if self.operation != Operation::Difference {
             self.sources.sort_by_key(Source::len);
         }
     }
 
-    /// Continues until `is_over` reports the end of the slice; returns whether the set is complete.
+    /// Continues until `is_over` reports the end of the slice. Returns whether the set is complete.
     pub(super) fn go_on(&mut self, is_over: impl Fn() -> bool) -> bool {
         while !self.is_done() {
             if is_over() {
@@ -177,7 +177,7 @@ impl Combination {
         self.at >= last.min(self.sources.len()) || self.set.len() >= self.most
     }
 
-    /// Reads some members.
+    /// Reads some members of a source.
     fn step(&mut self) {
         let Combination { operation, aggregate, sources, at, rank, most, set } = self;
         let (operation, aggregate) = (*operation, *aggregate);

@@ -1,4 +1,4 @@
-//! Sorted sets combined: ZUNION, ZINTER and ZDIFF, returned, counted and stored.
+//! Combining sorted sets: ZUNION, ZINTER and ZDIFF, whose results are returned, counted, or stored.
 
 use crate::families::derived_set::{self, Begin, Derivation, Plan, Shown};
 use crate::families::sorted_sets::combination::{Aggregate, Combination, Operation};
@@ -13,10 +13,10 @@ use nagi_store::{Event, Kind, SharedValue};
 pub(crate) static ALL: &[&Command] =
     &[&ZDIFF, &ZDIFFSTORE, &ZINTER, &ZINTERCARD, &ZINTERSTORE, &ZUNION, &ZUNIONSTORE];
 
-/// Types that can be combined: sets as well.
+/// The types that can be combined. Sets are accepted as well.
 const KINDS: &[Kind] = &[Kind::Set, Kind::SortedSet];
 
-/// The use of a combination's result, which determines the allowed options.
+/// The use of the result, which determines the allowed options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Shown,
@@ -24,7 +24,7 @@ enum Use {
     Counted,
 }
 
-/// The combination in a request.
+/// The combination that a request asks for.
 struct Combined {
     combination: Combination,
     shown: Shown,
@@ -44,7 +44,7 @@ impl Combined {
         Ok(combined)
     }
 
-    /// Reads the options after the keys.
+    /// Parses the options after the keys.
     fn parse(&mut self, args: Args<'_>, (operation, usage): (Operation, Use)) -> Result<(), Error> {
         let is_weighted = operation != Operation::Difference && usage != Use::Counted;
         let keys_at = if usage == Use::Stored { 3 } else { 2 };
@@ -97,7 +97,7 @@ impl Derivation for Combined {
     }
 }
 
-/// Checks the number of keys at a position.
+/// Checks the number of keys at the position `at`.
 fn check_count(args: Args<'_>, at: usize, command: &'static Command) -> Result<(), Error> {
     let count = integer(args.at(at))?;
     if count < 1 {
@@ -112,7 +112,7 @@ fn check_count(args: Args<'_>, at: usize, command: &'static Command) -> Result<(
     }
 }
 
-/// Replies with the combination of a request.
+/// Replies with the result of a combination.
 fn show(
     cx: &mut Context<'_>,
     command: &'static Command,
@@ -126,7 +126,7 @@ fn show(
 const SOURCES: KeyGroup = KeyGroup::counted(2, Access::RO.union(Access::ACCESS));
 static ONLY_SOURCES: Keys = Keys::only(SOURCES);
 
-/// Stores the combination of a request and publishes `event`.
+/// Stores the result of a combination, and publishes `event`.
 fn store(
     cx: &mut Context<'_>,
     (command, event): (&'static Command, Event),

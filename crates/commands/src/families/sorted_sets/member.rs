@@ -1,4 +1,4 @@
-//! Sorted sets: members added, incremented, read and removed.
+//! Sorted sets: adding, incrementing, reading and removing members.
 
 use crate::families::elements::write_score;
 use crate::runtime::arguments::is;
@@ -18,7 +18,8 @@ pub(crate) static ALL: &[&Command] =
 const NOT_A_FLOAT: Error = Error::fixed("ERR value is not a valid float");
 const NOT_A_NUMBER: Error = Error::fixed("ERR resulting score is not a number (NaN)");
 
-/// Maximum members of a request per hold of a latch; requests that name more claim their key.
+/// Maximum members of a request that are processed per hold of a latch; a request with more members
+/// claims its key.
 const MEMBERS_PER_HOLD: usize = 64;
 
 /// The limits of sorted sets in the settings.
@@ -30,7 +31,7 @@ pub(crate) fn limits(cx: &Context<'_>) -> SortedSetLimits {
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
     condition: ScoreCondition,
-    /// Whether changed scores also count in the reply.
+    /// Whether the reply also counts members whose score has changed.
     counts_changed: bool,
     increments: bool,
     scores_at: usize,
@@ -107,8 +108,8 @@ fn zadd<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds more members than are added per hold: all scores are checked before any member is
-/// added.
+/// Adds more members than may be added under one hold of the latch. All scores are checked before
+/// the first member is added.
 fn add_many(cx: &mut Context<'_>, options: Options, members: usize) -> Result<(), Error> {
     let (mut checked, mut at) = (options.scores_at, options.scores_at);
     let mut placed = Placed::default();
@@ -176,7 +177,7 @@ pub(crate) static ZADD: Command = Command {
 };
 
 fn zincrby<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    // Words that are options of ZADD cannot be scores.
+    // The options of ZADD cannot be scores.
     if ["NX", "XX", "GT", "LT", "CH", "INCR"].iter().any(|option| is(args.at(2), option)) {
         return Err(Error::SYNTAX);
     }
@@ -293,7 +294,7 @@ pub(crate) static ZMSCORE: Command = Command {
     run: zmscore,
 };
 
-/// Replies with the number of members before one, or after it.
+/// Replies with the number of members before a member, or after it.
 fn rank(
     cx: &mut Context<'_>,
     args: Args<'_>,

@@ -1,4 +1,4 @@
-//! Sorted sets: spans of them counted, returned and stored.
+//! Ranges of sorted sets: counted, returned, or stored.
 
 use crate::families::derived_set::{self, Derivation, Plan, Shown};
 use crate::families::elements::{ELEMENTS_PER_HOLD, begin_members, in_strides};
@@ -22,7 +22,7 @@ pub(crate) static ALL: &[&Command] = &[
     &ZREVRANGEBYSCORE,
 ];
 
-/// The arguments of a request for a span, without its key.
+/// The arguments for a range, without the key.
 #[derive(Clone, Debug)]
 struct Selection<'a> {
     span: Span<'a>,
@@ -32,18 +32,17 @@ struct Selection<'a> {
     with_scores: bool,
 }
 
-/// The properties of a span that follow from the name of the command; with ZRANGE, they are
-/// options.
+/// Properties of a range that the name of the command determines. ZRANGE has options for them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     by: Option<By>,
     is_reversed: Option<bool>,
-    /// Whether the span is to be stored, in which case there is no option for scores.
+    /// Whether the range is to be stored, so that there is no option for scores.
     is_stored: bool,
 }
 
 impl<'a> Selection<'a> {
-    /// Reads a span that begins at a position, and the options after it.
+    /// Parses a range that begins at the position `at`, and the options after it.
     fn parse(args: Args<'a>, at: usize, known: Known) -> Result<Self, Error> {
         let Known { mut by, mut is_reversed, is_stored } = known;
         let (mut limit, mut with_scores) = (None, false);
@@ -87,7 +86,7 @@ impl<'a> Selection<'a> {
         let Some(set) = set else { return Part::all(0..0, self.is_reversed) };
         let part = Part::all(self.span.ranks(set, self.is_reversed), self.is_reversed);
         match self.limit {
-            // A negative offset skips all members of a listpack, as in Redis.
+            // As in Redis, a negative offset skips all members of a listpack.
             Some((..0, _)) if set.is_listpack() => part.limited((i64::MAX, 0)),
             Some(limit) => part.limited(limit),
             None => part,
@@ -95,7 +94,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// Replies with the span of a request.
+/// Replies with the range of a request.
 fn show<'a>(cx: &mut Context<'a>, args: Args<'a>, known: Known) -> Result<(), Error> {
     let selection = Selection::parse(args, 2, known)?;
     let (key, with_scores) = (cx.key(args.at(1)), selection.with_scores);
@@ -112,7 +111,7 @@ fn show<'a>(cx: &mut Context<'a>, args: Args<'a>, known: Known) -> Result<(), Er
     if is_shown {
         return Ok(());
     }
-    // The sorted set may have been removed between the two.
+    // The sorted set may have been removed after its length was read.
     let shared = cx.db.share_as(key, &[Kind::SortedSet])?;
     let set = shared.as_ref().and_then(|shared| shared.read().sorted_set().ok());
     let mut left = selection.part(set);
@@ -125,7 +124,7 @@ fn show<'a>(cx: &mut Context<'a>, args: Args<'a>, known: Known) -> Result<(), Er
     })
 }
 
-/// Replies with the number of members in a span.
+/// Replies with the number of members in a range.
 fn count<'a>(cx: &mut Context<'a>, args: Args<'a>, by: By) -> Result<(), Error> {
     let span = Span::parse(by, args.at(2), args.at(3))?;
     let count = cx.db.read_sorted_set(cx.key(args.at(1)), |set| {
@@ -301,7 +300,7 @@ pub(crate) static ZREVRANGEBYLEX: Command = Command {
     run: zrevrangebylex,
 };
 
-/// A span that is being copied.
+/// A range that is being copied.
 struct Copied {
     source: Option<SharedValue>,
     left: Part,
@@ -348,7 +347,7 @@ const SOURCE: KeyGroup = KeyGroup::at(2, Access::RO.union(Access::ACCESS));
 static ONLY_SOURCE: Keys = Keys::only(SOURCE);
 
 fn zrangestore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    // Errors of the request come before those of the keys, as in Redis.
+    // As in Redis, errors of the request take precedence over those of the keys.
     Selection::parse(args, 3, Known { is_stored: true, ..Known::default() })?;
     let (keys, begin) = (&ZRANGESTORE.keys, Copied::begin);
     let plan = Plan { keys, sources: &ONLY_SOURCE, kinds: &[Kind::SortedSet], begin };

@@ -1,4 +1,4 @@
-//! Sorted sets: members popped from either end, and ranges of members removed.
+//! Popping members from either end of sorted sets, and removing ranges.
 
 use crate::families::elements::{ELEMENTS_PER_HOLD, write, write_member, write_score};
 use crate::families::first_of_several::PopOptions;
@@ -15,18 +15,18 @@ use std::ops::Range;
 pub(crate) static ALL: &[&Command] =
     &[&ZMPOP, &ZPOPMAX, &ZPOPMIN, &ZREMRANGEBYLEX, &ZREMRANGEBYRANK, &ZREMRANGEBYSCORE];
 
-/// The form of a reply with popped members.
+/// The form of the reply to popping members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     /// A flat array of members and scores.
     Flat,
-    /// Pairs, which are flat in RESP2.
+    /// Pairs of members and scores, which are flat in RESP2.
     Pairs,
-    /// The key, followed by pairs.
+    /// The key, followed by an array of pairs.
     AfterKey,
 }
 
-/// The members to pop from the first key that has a sorted set.
+/// A request to pop members from the first existing sorted set of several.
 #[derive(Clone, Copy, Debug)]
 struct Pop {
     keys: &'static Keys,
@@ -35,13 +35,13 @@ struct Pop {
     shape: Shape,
 }
 
-/// The event of popping from an end.
+/// The event for popping from an end.
 pub(super) fn pop_event(from_end: bool) -> Event {
     if from_end { Event::ZPopMax } else { Event::ZPopMin }
 }
 
 impl Pop {
-    /// The part to pop from a sorted set of this length.
+    /// The part to pop from a sorted set with `len` members.
     fn part(&self, len: u64) -> Part {
         Part::all(0..len, self.from_end).limited((0, i64::try_from(self.count).unwrap_or(i64::MAX)))
     }
@@ -70,8 +70,8 @@ impl Pop {
         write_score(reply, member.score);
     }
 
-    /// Writes the members to pop from a set and returns their ranks; `None` if they are too many
-    /// for one hold.
+    /// Writes the members to pop from a set, and returns their ranks. If they are too many for one
+    /// hold, writes nothing and returns `None`.
     fn remove_from(
         &self,
         key: &[u8],
@@ -87,7 +87,7 @@ impl Pop {
         Some(part.ranks())
     }
 
-    /// Pops from the first of the keys that has a sorted set, and replies.
+    /// Pops from the first sorted set of the keys, and replies.
     fn run(self, cx: &mut Context<'_>) -> Result<(), Error> {
         if multi_key::is_long(self.keys, cx.args) {
             return self.pop_many(cx);
@@ -120,8 +120,7 @@ impl Pop {
         Ok(())
     }
 
-    /// Begins to pop from the first of the claimed keys that has a sorted set; `None` if none of
-    /// them has.
+    /// Begins to pop from the first sorted set of the claimed keys; `None` if no key exists.
     fn begin_pop_many(&self, cx: &mut Context<'_>) -> Result<Option<Popping>, Error> {
         for position in self.keys.positions(cx.args) {
             let key = cx.args.at(position);
@@ -134,7 +133,7 @@ impl Pop {
         Ok(None)
     }
 
-    /// Pops more members than are popped per hold.
+    /// Pops more members than may be popped under one hold of the latch.
     fn pop_many(self, cx: &mut Context<'_>) -> Result<(), Error> {
         let mut popping: Option<Popping> = None;
         multi_key::claimed(cx, Claimed::all(self.keys), move |cx, slice| {
@@ -170,7 +169,7 @@ impl Pop {
 struct Popping {
     /// Position of the key among the arguments.
     position: usize,
-    /// The value before the first member was removed.
+    /// The sorted set as it was before the first member was removed.
     value: SharedValue,
     left: Part,
     is_begun: bool,
@@ -249,7 +248,7 @@ pub(crate) static ZPOPMAX: Command = Command {
     run: zpopmax,
 };
 
-/// Whether an argument names the end, with the highest scores, or the start.
+/// Parses the end from which to pop: `true` for MAX, the highest scores.
 pub(super) fn is_end(argument: &[u8]) -> Result<bool, Error> {
     match argument {
         side if is(side, "MIN") => Ok(false),
@@ -280,7 +279,8 @@ pub(crate) static ZMPOP: Command = Command {
     run: zmpop,
 };
 
-/// Removes the span of a request, publishes `event`, and replies with the number of members.
+/// Removes the range of a request, publishes `event`, and replies with the number of removed
+/// members.
 fn remove<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -292,7 +292,7 @@ fn remove<'a>(
     let removed = cx.db.remove_ranks(cx.key(args.at(1)), Some(event), |set| {
         let Some(set) = set else { return 0..0 };
         let found = span.ranks(set, false);
-        // All members are removed at once.
+        // Removing all members is quick, however many there are.
         let is_quick = found == (0..set.len()) || found.end - found.start <= ELEMENTS_PER_HOLD;
         if is_quick {
             return found;
@@ -307,7 +307,7 @@ fn remove<'a>(
     Ok(())
 }
 
-/// Removes a span of more members than are removed per hold.
+/// Removes a range of more members than may be removed under one hold of the latch.
 fn remove_many(
     cx: &mut Context<'_>,
     (keys, by): (&'static Keys, By),
@@ -322,7 +322,7 @@ fn remove_many(
                 let span = Span::parse(by, args.at(2), args.at(3))?;
                 let find = |set: SortedSetRef<'_>| span.ranks(set, false);
                 let ranks = cx.db.read_sorted_set(key, |set| set.map_or(0..0, find))?;
-                // From the end, so that the ranks of the remaining members stay the same.
+                // Removed from the end, so that the ranks of the remaining members stay the same.
                 left.insert(Part::all(ranks, true))
             }
         };

@@ -1,4 +1,4 @@
-//! Spans of sorted sets in requests: from one rank, score or member to another.
+//! Ranges of sorted sets in requests: from one rank, score or member to another.
 
 use crate::Error;
 use crate::families::elements::write_member;
@@ -8,7 +8,7 @@ use nagi_proto::resp::Writer;
 use nagi_store::{Member, MemberBound, ScoreBound, SortedSetRef, Text};
 use std::ops::{ControlFlow, Range};
 
-/// The unit in which a span is given.
+/// The unit in which a range is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Rank,
@@ -16,21 +16,21 @@ pub(super) enum By {
     Member,
 }
 
-/// The bounds of a span.
+/// The bounds of a range.
 #[derive(Clone, Debug)]
 pub(super) enum Span<'a> {
-    /// Ranks, both included; negative ones count from the end.
+    /// Ranks, both inclusive; negative ranks count from the end.
     Ranks(i64, i64),
     Scores(ScoreBound, ScoreBound),
     Members(MemberLimit<'a>, MemberLimit<'a>),
 }
 
-/// A bound of a span of members.
+/// A bound of a range of members.
 #[derive(Clone, Debug)]
 pub(super) enum MemberLimit<'a> {
     Least,
     Greatest,
-    /// This member, which is excluded if the second is set.
+    /// This member, which is excluded if the `bool` is `true`.
     At(Text<'a>, bool),
 }
 
@@ -63,7 +63,7 @@ fn score_bound(argument: &[u8]) -> Option<ScoreBound> {
 }
 
 impl<'a> Span<'a> {
-    /// Reads the bounds of a span.
+    /// Parses the bounds of a range.
     pub(super) fn parse(by: By, min: &'a [u8], max: &'a [u8]) -> Result<Self, Error> {
         match by {
             By::Rank => Ok(Span::Ranks(integer(min)?, integer(max)?)),
@@ -81,7 +81,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// The ranks of a sorted set in the span; if it is reversed, ranks are counted from the end.
+    /// The ranks of a sorted set in the range. If `is_reversed`, given ranks count from the end.
     pub(super) fn ranks(&self, set: SortedSetRef<'_>, is_reversed: bool) -> Range<u64> {
         match self {
             Span::Ranks(start, stop) => {
@@ -94,7 +94,7 @@ impl<'a> Span<'a> {
     }
 }
 
-/// The ranks from one to another, both included, in a sorted set of this length.
+/// The ranks from one to another, both inclusive, in a sorted set of `len` members.
 fn ranks(start: i64, stop: i64, len: u64) -> Range<u64> {
     let place = |rank: i64| if rank < 0 { rank.saturating_add_unsigned(len) } else { rank };
     let start = u64::try_from(place(start)).unwrap_or(0).min(len);
@@ -102,28 +102,28 @@ fn ranks(start: i64, stop: i64, len: u64) -> Range<u64> {
     start..end.min(len).max(start)
 }
 
-/// A part of a sorted set, in the order in which it is returned.
+/// A part of a sorted set, with the order in which it is returned.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
-    /// The remaining ranks, in the order of scores.
+    /// The remaining ranks, in ascending order of scores.
     ranks: Range<u64>,
     is_reversed: bool,
 }
 
 impl Part {
-    /// All of a span.
+    /// The whole of a range.
     pub(super) fn all(ranks: Range<u64>, is_reversed: bool) -> Self {
         Part { ranks, is_reversed }
     }
 
-    /// The same without the first `offset` members, counted from the end if negative, and at most
-    /// `count` of them, unless that is negative.
+    /// The part without its first `offset` members, and with at most `count` members; a negative
+    /// offset counts from the end, and a negative count means all.
     pub(super) fn limited(self, (offset, count): (i64, i64)) -> Self {
         let Part { ranks, is_reversed } = self;
         let len = ranks.end - ranks.start;
         let offset = match u64::try_from(offset) {
             Ok(offset) => offset.min(len),
-            // An offset before the start leaves no members.
+            // An offset before the start leaves no member.
             Err(_) => len.checked_sub(offset.unsigned_abs()).unwrap_or(len),
         };
         let count = u64::try_from(count).unwrap_or(len).min(len - offset);
@@ -141,7 +141,7 @@ impl Part {
         self.ranks.clone()
     }
 
-    /// Takes at most `most` members from its beginning.
+    /// Takes the first `most` members, or all if there are fewer.
     pub(super) fn take(&mut self, most: u64) -> Part {
         let count = most.min(self.len());
         let Part { ranks, is_reversed } = self.clone();
@@ -154,7 +154,7 @@ impl Part {
         Part { ranks: taken, is_reversed }
     }
 
-    /// Passes its members to `show`.
+    /// Passes its members to `show`, in its order.
     pub(super) fn visit(&self, set: SortedSetRef<'_>, mut show: impl FnMut(&Member<'_>)) {
         let mut left = self.len();
         let mut visit = |member: Member<'_>| {

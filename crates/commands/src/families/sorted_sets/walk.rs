@@ -72,10 +72,10 @@ pub(crate) static ZRANDMEMBER: Command = Command {
     run: zrandmember,
 };
 
-/// A scan by cursor over a sorted set, each step of which may take several slices.
+/// A scan over a sorted set, each step of which may take several slices.
 struct SortedSetWalk {
     shared: SharedValue,
-    /// The step that has begun.
+    /// The step in progress.
     step: Option<SortedSetScan>,
 }
 
@@ -89,7 +89,8 @@ impl SortedSetWalk {
         let Ok(set) = self.shared.read().sorted_set() else { return Some(0) };
         let step = self.step.get_or_insert_with(|| set.scan(cursor, count));
         let next = step.next;
-        // A listpack keeps scores as text; Redis formats those of a skiplist with 17 digits.
+        // Listpacks store scores as text; in Redis, those of skiplists are formatted with 17
+        // digits.
         let digits = if set.is_listpack() { score } else { seventeen_digits };
         let is_done = step.show(set, READ_PER_STEP, |member| {
             show(Scanned::Scored(member.name, &digits(member.score)));

@@ -1,4 +1,4 @@
-//! Entries added to streams and removed from them.
+//! Adding entries to streams, and removing them.
 
 use super::{ParsedId, limits, parse_id, strict_id, write_id};
 use crate::runtime::arguments::{RemainingArguments, integer, is, length};
@@ -22,9 +22,9 @@ const TOO_LARGE: Error = Error::fixed("ERR Elements are too large to be stored")
 const BOTH: Error =
     Error::fixed("ERR syntax error, MAXLEN and MINID options at the same time are not compatible");
 
-/// Maximum bytes of an entry.
+/// Maximum length of an entry, in bytes.
 const MAX_BYTES: usize = 1 << 30;
-/// Maximum entries that are deleted per hold of a latch; requests with more claim their key.
+/// Maximum entries that are deleted per hold of a latch; a request with more claims its key.
 const ENTRIES_PER_HOLD: usize = 64;
 
 /// The arguments of XADD before the fields, or XTRIM's options.
@@ -115,7 +115,7 @@ fn not_negative(argument: &[u8], option: &str) -> Result<u64, Error> {
         .map_err(|_| Error::new(format!("ERR The {option} argument must be >= 0.")))
 }
 
-/// The limit that MAXLEN or MINID sets.
+/// Parses the limit of MAXLEN or MINID.
 fn kept(option: &[u8], argument: &[u8]) -> Result<Keep, Error> {
     Ok(if is(option, "MAXLEN") {
         Keep::Last(not_negative(argument, "MAXLEN")?)
@@ -124,7 +124,7 @@ fn kept(option: &[u8], argument: &[u8]) -> Result<Keep, Error> {
     })
 }
 
-/// The bytes of an argument in one piece.
+/// The argument at a position, copied if it is not in one piece.
 fn in_one_piece(args: Args<'_>, at: usize) -> Cow<'_, [u8]> {
     match args.large(at) {
         None => Cow::Borrowed(args.at(at)),
@@ -232,7 +232,7 @@ pub(crate) static XDEL: Command = Command {
 
 fn xtrim<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let options = Options::parse(args, false, limits(cx))?;
-    // A request without one has been refused.
+    // Parsing has refused a request without a limit.
     let trim = options.trim.ok_or(Error::SYNTAX)?;
     let removed = cx.db.trim_stream(cx.key(args.at(1)), &trim)?;
     cx.reply.integer(removed as i64);

@@ -45,7 +45,8 @@ pub(crate) static XGROUP: Command = Command {
     run: xgroup,
 };
 
-/// Options after the id: the number of entries read up to there, and whether to create the stream.
+/// Parses the options after the id: the number of entries read up to it, and whether to create the
+/// stream.
 fn options(args: Args<'_>, name: &str) -> Result<(Option<u64>, bool), Error> {
     let is_create = name == "CREATE";
     let (mut rest, mut entries_read, mut make) = (RemainingArguments::from(args, 5), None, false);

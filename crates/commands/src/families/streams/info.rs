@@ -18,7 +18,7 @@ pub(crate) static ALL: &[&Command] = &[&XINFO];
 const SUBCOMMANDS: &[&Command] = &[&CONSUMERS, &GROUPS, &HELP, &STREAM];
 
 const NO_KEY: Error = Error::fixed("ERR no such key");
-/// Default number of entries returned from each list.
+/// Default number of entries that are returned per list.
 const DEFAULT_COUNT: u64 = 10;
 
 fn xinfo<'a>(_: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
@@ -54,7 +54,7 @@ fn id(reply: &mut Writer<'_>, field: &str, id: StreamId) {
     write_id(reply, id);
 }
 
-/// A number that may be unknown, in which case it is null.
+/// Writes a number, or null if it is unknown.
 fn number_or_null(reply: &mut Writer<'_>, field: &str, number: Option<i64>) {
     name(reply, field);
     match number {
@@ -63,11 +63,11 @@ fn number_or_null(reply: &mut Writer<'_>, field: &str, number: Option<i64>) {
     }
 }
 
-/// The first fields of both forms.
+/// Writes the fields that both forms of the reply begin with.
 fn write_head(reply: &mut Writer<'_>, stream: &Stream) {
     number(reply, "length", stream.len());
     number(reply, "radix-tree-keys", stream.nodes());
-    // All inner nodes count as one.
+    // All inner nodes of the tree count as one.
     number(reply, "radix-tree-nodes", stream.nodes() + 1);
     id(reply, "last-generated-id", stream.last_id());
     id(reply, "max-deleted-entry-id", stream.max_deleted_id());
@@ -113,16 +113,16 @@ fn stream<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The full description of a stream, part by part.
+/// The reply to XINFO STREAM FULL, which is written in parts.
 struct Full {
     stream: Stream,
-    /// Maximum entries of each list.
+    /// Maximum entries per list.
     most: u64,
     at: At,
 }
 
-/// The next part: entries, a group by its number, its pending entries, a consumer of it, the
-/// pending entries of that.
+/// The part to write next: entries, a group, the group's pending entries, a consumer of the group,
+/// or the consumer's pending entries. Groups and consumers are given by their numbers.
 enum At {
     Entries(Selection),
     Group(u64),
@@ -140,7 +140,7 @@ impl Full {
         self.group(group)?.walk_consumers(number, ControlFlow::Break)
     }
 
-    /// Writes the next part; returns whether it was the last.
+    /// Writes the next part. Returns `true` if there was none, since the reply is complete.
     fn write_some(&mut self, reply: &mut Writer<'_>) -> bool {
         let next = match &mut self.at {
             At::Entries(entries) => {
@@ -218,7 +218,8 @@ fn write_consumer(reply: &mut Writer<'_>, consumer: ConsumerView<'_>, pending: u
     reply.array(pending as usize);
 }
 
-/// Writes some of `left` pending entries; returns where to continue, and the number left.
+/// Writes some of `left` pending entries. Returns where to continue and the remaining number, or
+/// `None` if there are no more.
 fn write_pending<'a>(
     reply: &mut Writer<'_>,
     left: u64,

@@ -20,11 +20,11 @@ const INVALID_ID: Error =
 const INVALID_START: Error = Error::fixed("ERR invalid start ID for the interval");
 const INVALID_END: Error = Error::fixed("ERR invalid end ID for the interval");
 
-/// Maximum length of an id in bytes.
+/// Maximum length of an id, in bytes.
 const MAX_ID_BYTES: usize = 127;
 
-/// Parses the whole text as an unsigned number like C's `strtoull`, except that a negative number
-/// in Redis' format is invalid.
+/// Parses a whole text as an unsigned number like C's `strtoull`, which accepts negative numbers.
+/// However, a negative number in Redis' format is invalid.
 fn unsigned(text: &[u8]) -> Option<u64> {
     if nagi_store::parse_i64(text).is_some_and(i64::is_negative) {
         return None;
@@ -46,11 +46,11 @@ fn unsigned(text: &[u8]) -> Option<u64> {
     Some(if is_negative { number.wrapping_neg() } else { number })
 }
 
-/// An id in an argument.
+/// An id, as parsed from an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ParsedId {
     Whole(StreamId),
-    /// The second number is left to the server.
+    /// Milliseconds, with a second number that the server chooses.
     Ms(u64),
 }
 
@@ -58,7 +58,7 @@ fn parse_id(argument: &[u8], missing: u64) -> Result<ParsedId, Error> {
     if argument.len() > MAX_ID_BYTES {
         return Err(INVALID_ID);
     }
-    // Redis reads it as a C string.
+    // Redis reads the id as a C string.
     let text = argument.split(|byte| *byte == 0).next().unwrap_or_default();
     let mut parts = text.splitn(2, |byte| *byte == b'-');
     let ms = parts.next().and_then(unsigned).ok_or(INVALID_ID)?;
@@ -69,7 +69,7 @@ fn parse_id(argument: &[u8], missing: u64) -> Result<ParsedId, Error> {
     })
 }
 
-/// An id without wildcards; a missing second number is read as `missing`.
+/// Parses an id without wildcards. If it has no second number, `missing` is used.
 fn strict_id(argument: &[u8], missing: u64) -> Result<StreamId, Error> {
     match parse_id(argument, missing)? {
         ParsedId::Whole(id) => Ok(id),
@@ -77,7 +77,7 @@ fn strict_id(argument: &[u8], missing: u64) -> Result<StreamId, Error> {
     }
 }
 
-/// The same, or `-` for the smallest and `+` for the greatest id.
+/// Parses an id that may be `-`, the smallest id, or `+`, the greatest one.
 fn any_id(argument: &[u8], missing: u64) -> Result<StreamId, Error> {
     match argument {
         b"-" => Ok(StreamId::MIN),
@@ -86,7 +86,7 @@ fn any_id(argument: &[u8], missing: u64) -> Result<StreamId, Error> {
     }
 }
 
-/// The first id of an interval, which is excluded by a `(`.
+/// Parses the first id of an interval; `(` excludes the given id.
 fn start_of_interval(argument: &[u8]) -> Result<StreamId, Error> {
     match argument {
         [b'(', rest @ ..] if !rest.is_empty() => strict_id(rest, 0)?.next().ok_or(INVALID_START),
@@ -94,7 +94,7 @@ fn start_of_interval(argument: &[u8]) -> Result<StreamId, Error> {
     }
 }
 
-/// The last id of an interval, which is excluded by a `(`.
+/// Parses the last id of an interval; `(` excludes the given id.
 fn end_of_interval(argument: &[u8]) -> Result<StreamId, Error> {
     match argument {
         [b'(', rest @ ..] if !rest.is_empty() => {
@@ -108,7 +108,7 @@ fn write_id(reply: &mut Writer<'_>, id: StreamId) {
     reply.bulk(id.to_string().as_bytes());
 }
 
-/// Writes an entry as its id and its fields.
+/// Writes an entry: its id, and its fields.
 fn write_entry(reply: &mut Writer<'_>, entry: &StreamEntry<'_>) {
     reply.array(2);
     write_id(reply, entry.id);
@@ -125,18 +125,18 @@ fn limits(cx: &Context<'_>) -> StreamLimits {
     cx.server.config().stream_limits()
 }
 
-/// The error of a missing group, in the text of most commands.
+/// The error for a missing group, in the text that most commands use.
 fn no_group(reason: NoGroup, key: &[u8], group: &[u8], after: &str) -> Error {
     if reason == NoGroup::WrongType {
         return Error::WRONG_TYPE;
     }
-    // Each ends at a zero byte, not the whole.
+    // Each of the two words ends at a zero byte, but the text continues.
     let [key, group] = [key, group].map(|word| quotable(word, word.len()));
     let text = [b"NOGROUP No such key '", key, b"' or consumer group '", group].concat();
     Error::quoting("", &text, &format!("'{after}"))
 }
 
-/// The same if the key exists.
+/// The error for a missing group of an existing key.
 fn no_group_of_key(reason: NoGroup, key: &[u8], group: &[u8]) -> Error {
     if reason == NoGroup::WrongType {
         return Error::WRONG_TYPE;

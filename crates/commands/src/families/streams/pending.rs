@@ -1,4 +1,4 @@
-//! Entries that were delivered to consumers of a group and not acknowledged.
+//! Entries that were delivered to consumers of a group and have not been acknowledged.
 
 use super::reply::write_some;
 use super::{end_of_interval, no_group, start_of_interval, strict_id, write_id};
@@ -71,7 +71,7 @@ pub(crate) static XACK: Command = Command {
     run: xack,
 };
 
-/// The filter of pending entries that are returned one by one.
+/// The filter of XPENDING's detailed form, which returns entries one by one.
 struct Detail {
     from: StreamId,
     to: StreamId,
@@ -122,7 +122,7 @@ fn xpending<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.start(search(stream, name, consumer, detail))
 }
 
-/// The consumers with pending entries, and their numbers.
+/// The consumers with pending entries, each with the number of its entries.
 type Counts = Vec<(Box<[u8]>, u64)>;
 
 fn consumers_with_pending(group: GroupView<'_>) -> Counts {
@@ -161,7 +161,7 @@ fn summary(cx: &mut Context<'_>, stream: Stream, consumers: Counts) -> Result<()
     }))
 }
 
-/// A pending entry in the reply.
+/// A pending entry that was found.
 struct Found {
     id: StreamId,
     consumer: Box<[u8]>,
@@ -169,7 +169,7 @@ struct Found {
     deliveries: u64,
 }
 
-/// Searches for pending entries slice by slice, then replies with them.
+/// A job that searches for pending entries slice by slice, and then replies with them.
 fn search(stream: Stream, group: Vec<u8>, consumer: Option<Vec<u8>>, detail: Detail) -> Job {
     const LOOKED_AT: usize = 128;
     let Detail { mut from, to, count, min_idle_ms, .. } = detail;
@@ -248,7 +248,7 @@ pub(crate) static XPENDING: Command = Command {
     run: xpending,
 };
 
-/// Replies with claimed entries, or only their ids.
+/// A job that replies with claimed entries, or only with their ids.
 fn write_claimed(stream: Option<Stream>, ids: Vec<StreamId>, just_id: bool) -> Job {
     let mut entries =
         stream.filter(|_| !just_id).map(|stream| Selection::of_ids(stream, ids.clone()));
@@ -328,7 +328,7 @@ fn claim_rules(
         let wrong = || Error::new(format!("ERR Invalid {option} option argument for XCLAIM"));
         nagi_store::parse_i64(rest.value()?).ok_or_else(wrong)
     };
-    // A time that is invalid or in the future means now.
+    // An invalid time, or one in the future, is replaced by the current time.
     let time = |ms: Option<i64>| {
         let ms = ms.and_then(|ms| u64::try_from(ms).ok());
         Some(ms.filter(|ms| *ms <= now_ms).unwrap_or(now_ms))
@@ -372,10 +372,10 @@ pub(crate) static XCLAIM: Command = Command {
     run: xclaim,
 };
 
-/// A search through pending entries to claim them.
+/// A search for pending entries to claim (XAUTOCLAIM).
 struct Search {
     from: StreamId,
-    /// The numbers of entries that may still be found and read.
+    /// The number of entries that may still be found, and the number that may still be read.
     left: u64,
     attempts: u64,
     rules: ClaimRules,
@@ -384,7 +384,7 @@ struct Search {
 }
 
 impl Search {
-    /// Continues the search; returns the reply once it is over.
+    /// Continues the search. Returns a job that replies once the search is over.
     fn go_on(&mut self, cx: &mut Context<'_>, slice: Option<Slice>) -> Result<Option<Job>, Error> {
         let args = cx.args;
         let key = cx.key(args.at(1));
@@ -432,9 +432,10 @@ impl Search {
 }
 
 fn xautoclaim<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    /// Maximum pending entries that are read for each that may be found.
+    /// The maximum number of pending entries that are read, for each entry that may be found.
     const ATTEMPTS: u64 = 10;
-    /// Redis' greatest count: a long over the larger of an id's bytes and the attempts.
+    /// Redis' maximum of COUNT: `LONG_MAX` divided by 16, the larger of the size of an id in bytes
+    /// and the number of attempts.
     const MOST: i64 = i64::MAX / 16;
     let min_idle = Error::fixed("ERR Invalid min-idle-time argument for XAUTOCLAIM");
     let min_idle_ms = min_idle_ms(args.at(4), min_idle)?;

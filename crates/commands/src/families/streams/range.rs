@@ -32,7 +32,7 @@ pub(crate) static XLEN: Command = Command {
     run: xlen,
 };
 
-/// Replies with the entries of an interval with these bounds, in either order.
+/// Replies with the entries of an interval, in either order.
 fn show<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -46,7 +46,7 @@ fn show<'a>(
             return Err(Error::SYNTAX);
         }
         count = match integer(rest.value()?)? {
-            // Redis treats a count below its mark for "none" as zero.
+            // Redis treats a count of less than -1, its mark for no count, as 0.
             ..0 => Some(0),
             count => Some(count.cast_unsigned()),
         };

@@ -5,8 +5,8 @@ use crate::families::elements::ELEMENTS_PER_HOLD;
 use nagi_proto::resp::Writer;
 use nagi_store::Selection;
 
-/// Writes some of the entries; returns whether these were the last. An entry that was deleted
-/// meanwhile has a null in place of its fields.
+/// Writes some of the entries. Returns whether these were the last. An entry that was deleted
+/// meanwhile has null in place of its fields.
 pub(super) fn write_some(reply: &mut Writer<'_>, entries: &mut Selection) -> bool {
     entries.show(ELEMENTS_PER_HOLD, |id, entry| match entry {
         Some(entry) => write_entry(reply, &entry),

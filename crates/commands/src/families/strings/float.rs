@@ -1,4 +1,4 @@
-//! INCRBYFLOAT.
+//! INCRBYFLOAT: adds to numbers that are stored as text.
 
 use crate::families::strings::long_double::LongDouble;
 use crate::runtime::multi_key::{self, Claimed};
@@ -13,7 +13,7 @@ pub(crate) static ALL: &[&Command] = &[&INCRBYFLOAT];
 const NOT_A_FLOAT: Error = Error::fixed("ERR value is not a valid float");
 const NOT_FINITE: Error = Error::fixed("ERR increment would produce NaN or Infinity");
 
-/// Maximum length of a number that is incremented while its latch is held, in bytes.
+/// Maximum length in bytes of a number to which an increment is added under the latch.
 const QUICK_BYTES: usize = 40;
 
 fn incrbyfloat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
@@ -50,13 +50,13 @@ fn incrbyfloat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     })
 }
 
-/// Whether a number has no exponent and few digits, so that adding to it is quick.
+/// Whether a number has no exponent and only few digits, so that adding to it is quick.
 fn is_plain(text: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_digit() || b"+-.".contains(byte);
     text.len() <= QUICK_BYTES && text.iter().all(is_part)
 }
 
-/// The string in one piece, if it is short enough for a number.
+/// The string in one piece; empty if it does not exist or is too long for a number.
 fn bytes(string: Option<&Rope>) -> &[u8] {
     string.and_then(|string| string.chunk(0)).map_or(&[], |chunk| chunk)
 }

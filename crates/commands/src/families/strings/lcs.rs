@@ -28,7 +28,7 @@ struct Options {
 }
 
 fn lcs<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    /// Bytes that Redis allocates for each pair of bytes, to which its limit applies.
+    /// The number of bytes that Redis allocates for each pair of bytes, to which its limit applies.
     const CELL_BYTES: usize = 4;
     let keys = [cx.key(args.at(1)), cx.key(args.at(2))];
     let strings = cx.db.strings(&keys).map_err(|_| NOT_STRINGS)?;
@@ -114,7 +114,7 @@ fn write_matches(reply: &mut Writer<'_>, search: &Search, options: Options) {
     reply.integer(i64::from(search.len));
 }
 
-/// A run of equal bytes in both strings.
+/// A run of bytes that are equal in both strings.
 #[derive(Clone, Copy, Debug)]
 struct Match {
     /// Its start in the first string, and in the second.
@@ -123,28 +123,29 @@ struct Match {
     len: usize,
 }
 
-/// The search: first the table of lengths, row by row, then the path back through it. A row belongs
-/// to a byte of the longer string, so that no row is long.
+/// The search: it fills a table of lengths, row by row, and then follows the path back through the
+/// table. Each row is for a byte of the longer string, so that rows are short.
 struct Search {
     longer: Rope,
     shorter: Vec<u8>,
-    /// Whether the longer one is the second.
+    /// Whether the longer string is the second one.
     swapped: bool,
-    /// The lengths in the previous row, by prefixes of the shorter string.
+    /// The latest row of lengths, by prefixes of the shorter string.
     row: Vec<u32>,
     rows: usize,
-    /// A bit for each pair of different bytes: whether skipping the byte of the first string keeps
-    /// more than skipping that of the second. Empty if only the length is requested.
+    /// A bit for each pair of bytes that differ: whether skipping the byte of the first string
+    /// gives a longer subsequence than skipping that of the second. Empty if only the length is
+    /// requested.
     ways: Vec<u64>,
     /// The path back: the remaining lengths of both strings.
     back: Option<(usize, usize)>,
     /// The length of the subsequence.
     len: u32,
-    /// The bytes, the last one first.
+    /// The bytes of the subsequence, the last one first.
     found: Vec<u8>,
     /// The matches, the last one first.
     matches: Vec<Match>,
-    /// Whether the last match may continue.
+    /// Whether the previous step of the path extended the last match.
     is_open: bool,
 }
 
@@ -213,7 +214,7 @@ impl Search {
         self.rows += 1;
     }
 
-    /// Goes back one step; returns whether there was one.
+    /// Goes one step back on the path. Returns whether there was one.
     fn step_back(&mut self) -> bool {
         let ends = (self.longer.len(), self.shorter.len());
         let (long, short) = *self.back.get_or_insert(ends);
@@ -237,7 +238,7 @@ impl Search {
         let pair = row * self.shorter.len() + place;
         let leaves_first =
             self.ways.get(pair / 64).is_some_and(|word| word >> (pair % 64) & 1 == 1);
-        // The longer string is the first unless they were swapped.
+        // The longer string is the first one unless `swapped`.
         let leaves_longer = leaves_first != self.swapped;
         self.back = Some(if leaves_longer { (row, short) } else { (long, place) });
         true

@@ -1,17 +1,17 @@
-//! Numbers of INCRBYFLOAT: Redis uses the `long double` of x86, whose mantissa has 64 bits, and
-//! shows 17 decimals. This implementation does so on every processor, with the rounding of IEEE
-//! 754: to nearest, ties to even.
+//! Numbers of INCRBYFLOAT. Redis uses the `long double` of x86, whose mantissa has 64 bits, and
+//! shows 17 decimals. This implementation gives the same results on every processor. It rounds as
+//! IEEE 754 requires: to nearest, ties to even.
 
 use std::cmp::Ordering;
 
 /// Maximum bytes of text that are parsed as a number, as in Redis.
 const MAX_BYTES: usize = 5 * 1024 - 1;
-/// Maximum digits that are parsed; of further ones, only whether they are all zero.
+/// Maximum digits that are parsed. Of further digits, only whether any is not zero matters.
 const MAX_DIGITS: usize = 1000;
-/// The range of powers of ten, beyond which a number is infinite or zero.
+/// The range of powers of ten. Beyond it, a number is infinite or zero.
 const DECIMAL_EXPONENTS: std::ops::RangeInclusive<i64> = -4952..=4933;
 const MANTISSA_BITS: i64 = 64;
-/// The exponents of the largest and the smallest numbers, whose mantissas are integers here.
+/// The exponents of the largest and the smallest number. Mantissas are integers here.
 const MAX_EXPONENT: i64 = 16_383 - 63;
 const MIN_EXPONENT: i64 = -16_445;
 const DECIMALS: u32 = 17;
@@ -26,8 +26,8 @@ pub(crate) struct LongDouble {
 }
 
 impl LongDouble {
-    /// Parses text that C's `strtold` parses in full without overflow or underflow; without blanks
-    /// and `nan`.
+    /// Parses text that C's `strtold` would parse in full, without overflow or underflow. Leading
+    /// blanks and `nan` are refused.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > MAX_BYTES {
             return None;
@@ -48,7 +48,7 @@ impl LongDouble {
         is_in_range.then_some(LongDouble { negative, ..number })
     }
 
-    /// Whether it is less than zero, or a zero with a sign.
+    /// Whether it is negative, or a negative zero.
     pub(crate) fn is_negative(self) -> bool {
         self.negative
     }
@@ -58,8 +58,8 @@ impl LongDouble {
         self.exponent.is_some()
     }
 
-    /// A number of seconds in milliseconds, rounded up; `None` beyond 64 bits. As a product of
-    /// Redis' `long double`, it is rounded to its precision first.
+    /// Converts seconds to milliseconds, rounded up; `None` beyond 64 bits. Like the product in
+    /// Redis, the number is first rounded to the precision of `long double`.
     pub(crate) fn milliseconds(self) -> Option<i64> {
         let mut product = Natural::from(self.mantissa);
         product.multiply_and_add(1000, 0);
@@ -80,7 +80,7 @@ impl LongDouble {
         Some(if self.negative { -magnitude } else { magnitude })
     }
 
-    /// The sum; `None` if it is infinite, or the undefined sum of two infinities.
+    /// The sum; `None` if the sum is infinite or one of the numbers is.
     pub(crate) fn checked_add(self, other: Self) -> Option<Self> {
         let (own, addend) = (self.exponent?, other.exponent?);
         let exponent = own.min(addend);
@@ -101,13 +101,14 @@ impl LongDouble {
         sum.exponent.map(|_| sum)
     }
 
-    /// The positive number nearest to `magnitude * 2^exponent`, and a little more if `inexact`.
+    /// The positive number nearest to `magnitude * 2^exponent`; with `inexact`, the exact magnitude
+    /// is slightly larger.
     fn round(mut magnitude: Natural, exponent: i64, inexact: bool) -> Self {
         let surplus = (magnitude.bits() - MANTISSA_BITS).max(MIN_EXPONENT - exponent).max(0);
         magnitude.shift_right(surplus, inexact);
         let (mut mantissa, mut exponent) = (magnitude.low(), exponent + surplus);
         if magnitude.bits() > MANTISSA_BITS {
-            // Rounded up to the next power of two.
+            // The mantissa was rounded up to the next power of two.
             (mantissa, exponent) = (1 << (MANTISSA_BITS - 1), exponent + 1);
         }
         let top = exponent + MANTISSA_BITS - i64::from(mantissa.leading_zeros());
@@ -115,7 +116,7 @@ impl LongDouble {
         LongDouble { negative: false, mantissa, exponent: is_finite.then_some(exponent) }
     }
 
-    /// Formats with 17 decimals, without trailing zeros; an infinity as `inf`.
+    /// Formats it with 17 decimals, without trailing zeros; infinity is `inf`.
     pub(crate) fn format(self) -> String {
         let Some(exponent) = self.exponent else { return "inf".to_owned() };
         let mut scaled = Natural::from(self.mantissa);
@@ -189,8 +190,8 @@ fn parse_hexadecimal(text: &[u8]) -> Option<LongDouble> {
     (is_zero || number.mantissa != 0).then_some(number)
 }
 
-/// Splits a number into its digits without the point, and the exponent of the last one, where each
-/// decimal counts for `step`.
+/// Splits a number into its digits, without the point, and the exponent of the last digit. Each
+/// digit after the point decreases the exponent by `step`.
 fn split(
     text: &[u8],
     is_digit: impl Fn(u8) -> bool,
@@ -213,7 +214,7 @@ fn split(
     Some(([whole, decimals].concat(), exponent - decimals.len() as i64 * step))
 }
 
-/// An exponent; one beyond all limits becomes a large one.
+/// Parses an exponent. If it is beyond all limits, returns a large one.
 fn parse_exponent(text: &[u8]) -> Option<i64> {
     const LARGE: i64 = 1 << 40;
     let digits = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
@@ -225,7 +226,7 @@ fn parse_exponent(text: &[u8]) -> Option<i64> {
     Some(if text.starts_with(b"-") { -magnitude } else { magnitude })
 }
 
-/// A natural number of any size, in words of 32 bits, the lowest first.
+/// A natural number of any size, in words of 32 bits, the lowest word first.
 #[derive(Clone, Debug, Default)]
 struct Natural(Vec<u32>);
 
@@ -265,7 +266,7 @@ impl Natural {
         self.0.extend((carry > 0).then_some(carry as u32));
     }
 
-    /// Divides, and returns the remainder.
+    /// Divides the number in place, and returns the remainder.
     fn divide(&mut self, divisor: u32) -> u32 {
         let mut rest = 0;
         for word in self.0.iter_mut().rev() {
@@ -285,12 +286,12 @@ impl Natural {
         }
     }
 
-    /// Divides by a power of two and rounds; `inexact` means that the number was slightly larger.
+    /// Divides by a power of two and rounds. With `inexact`, the exact number is slightly larger.
     fn shift_right(&mut self, bits: i64, inexact: bool) {
         if bits == 0 {
             return;
         }
-        // One bit less, so that the last one is the half.
+        // One bit less, so that the last bit is the half.
         let words = usize::try_from((bits - 1) / 32).unwrap_or(0).min(self.0.len());
         let mut sticky = inexact || self.0.iter().take(words).any(|word| *word != 0);
         self.0.drain(..words);
@@ -323,7 +324,7 @@ impl Natural {
         Natural(words).trimmed()
     }
 
-    /// The difference to a number that is not larger.
+    /// The difference between this number and `other`, which must not be larger.
     fn minus(&self, other: &Self) -> Self {
         let mut borrow = false;
         let addend = other.0.iter().copied().chain(std::iter::repeat(0));
@@ -452,7 +453,7 @@ mod tests {
     }
 
     proptest! {
-        /// A longer mantissa represents all doubles exactly.
+        /// The mantissa of 64 bits represents all doubles exactly.
         #[test]
         fn short_sums_equal_those_of_doubles(one in -1_000_000_i32..1_000_000, other: i32) {
             let [one, other] = [one, other].map(|number| f64::from(number) / 1024.0);
@@ -467,7 +468,7 @@ mod tests {
             prop_assume!(number.is_finite() && number.abs() < 1e300);
             let shown = shown(&format!("{number:e}")).unwrap();
             let back: f64 = shown.parse().unwrap();
-            // Rounded twice, to 64 bits and to 53, it may be the next double.
+            // Since the sum is rounded twice, to 64 and to 53 bits, it may be the next double.
             let ulp = number.abs() * f64::EPSILON;
             prop_assert!((back - number).abs() <= ulp.max(1e-17), "{shown}");
         }

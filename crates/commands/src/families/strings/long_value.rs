@@ -1,5 +1,5 @@
-//! A long value written into a string: chunk by chunk into a copy, while the key is claimed, so
-//! that no latch is held and no worker is blocked meanwhile.
+//! Writing a long value into a string. The value is copied chunk by chunk while the key is claimed,
+//! so that no latch is held for long and no worker is blocked.
 
 use crate::runtime::multi_key::{self, Claimed};
 use crate::{Context, Error, Keys};
@@ -7,11 +7,11 @@ use nagi_store::types::Refusal;
 use nagi_store::types::derived::Outcome;
 use nagi_store::{Event, Rope};
 
-/// Writes `value` into the string under the first argument at `offset`, or after its end, and
-/// replies with the new length. The string is created, or extended with zeros if it is too short.
+/// Writes `value` into the string under the first argument: at `offset`, or appended to it. Replies
+/// with the new length. The string is created, or extended with zeros, if necessary.
 ///
 /// # Errors
-/// The length would exceed the greatest one.
+/// The string would exceed the maximum length.
 pub(crate) fn write(
     cx: &mut Context<'_>,
     keys: &'static Keys,
@@ -44,9 +44,9 @@ struct Draft {
     string: Rope,
     /// Whether the key existed.
     is_there: bool,
-    /// Offset of the next chunk.
+    /// The offset of the next chunk.
     at: usize,
-    /// The number of chunks written.
+    /// The number of chunks written so far.
     written: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Parts of strings: read and overwritten.
+//! Parts of strings: reading and overwriting them.
 
 use crate::families::strings::long_value;
 use crate::runtime::arguments::{integer, value};
@@ -50,10 +50,10 @@ pub(crate) static SUBSTR: Command = Command {
     run: getrange,
 };
 
-/// Maximum length of a part of a long string that is copied; a longer one is shared.
+/// Maximum length of a part of a long string that is copied; a longer part is shared.
 const COPIED_BYTES: usize = 16 * 1024;
 
-/// Writes a part of the string under a key, which is empty if there is none.
+/// Writes a part of the string under a key; empty if the key does not exist.
 fn part(
     reply: &mut Writer<'_>,
     entry: Option<EntryView<'_>>,
@@ -79,13 +79,14 @@ fn part(
 }
 
 /// The range between two inclusive positions in a string of `len` elements; `None` if it is empty.
-/// Negative positions count from the end; the range is cut off at the ends.
+/// Negative positions count from the end. The range is clipped to the string.
 pub(crate) fn resolve(start: i64, end: i64, len: usize) -> Option<Range<usize>> {
     let is_reversed = start < 0 && end < 0 && start > end;
     if is_reversed { None } else { resolve_loosely(start, end, len) }
 }
 
-/// The same, but two positions before the beginning mean the first element, whatever their order.
+/// Like `resolve`, except that two positions before the beginning mean the first element, whatever
+/// their order.
 pub(crate) fn resolve_loosely(start: i64, end: i64, len: usize) -> Option<Range<usize>> {
     let len = i64::try_from(len).ok()?;
     let from_front = |at: i64| if at < 0 { at.saturating_add(len).max(0) } else { at };

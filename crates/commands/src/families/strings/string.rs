@@ -79,7 +79,7 @@ fn getex<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let Context { db, reply, .. } = cx;
     let expiry = match time.map(|(unit, value)| unit.expiry(value, db.now_ms(), "getex")) {
         Some(Ok(expiry)) => expiry,
-        // Redis checks the time only once it has found the key.
+        // Redis checks the time only if the key exists.
         Some(Err(error)) => match db.get(key, |entry| entry.map(|entry| entry.string().is_ok())) {
             Some(true) => return Err(error),
             Some(false) => return Err(Error::WRONG_TYPE),
@@ -186,7 +186,7 @@ pub(crate) static STRLEN: Command = Command {
     run: strlen,
 };
 
-/// Writes a string, or null.
+/// Writes a string; null if there is none.
 fn string(reply: &mut Writer<'_>, value: Option<StringValue<'_>>) {
     match value {
         None => reply.null(),
@@ -196,14 +196,14 @@ fn string(reply: &mut Writer<'_>, value: Option<StringValue<'_>>) {
     }
 }
 
-/// Writes the string under a key, or null if there is none; refuses other types.
+/// Writes the string under a key; null if the key does not exist, and an error for other types.
 #[inline]
 fn string_of(reply: &mut Writer<'_>, entry: Option<EntryView<'_>>) -> Result<(), WrongType> {
     string(reply, entry.map(|entry| entry.string()).transpose()?);
     Ok(())
 }
 
-/// Writes the string under a key; null if there is none or the value has another type.
+/// Writes the string under a key; null if the key does not exist or has another type.
 fn string_or_null(reply: &mut Writer<'_>, entry: Option<EntryView<'_>>) {
     string(reply, entry.and_then(|entry| entry.string().ok()));
 }
@@ -224,7 +224,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The options after the value: how to set it, and whether to return the old value.
+/// Parses the options after the value: how to set it, and whether to return the old value.
 fn set_options(args: Args<'_>, now_ms: u64) -> Result<(SetOptions, bool), Error> {
     let mut rest = RemainingArguments::from(args, 3);
     let mut options = SetOptions::default();
@@ -254,7 +254,7 @@ fn set_options(args: Args<'_>, now_ms: u64) -> Result<(SetOptions, bool), Error>
     Ok((options, returns_old))
 }
 
-/// The access of a request to its key: only with GET does it read the old value.
+/// The access of a request to its key: it reads the old value only with GET.
 fn set_access(args: Args<'_>) -> Access {
     if args.from(3).any(|word| is(word, "GET")) {
         return Access::RW.union(Access::ACCESS).union(Access::UPDATE);
@@ -346,7 +346,7 @@ pub(crate) static PSETEX: Command = Command {
     run: psetex,
 };
 
-/// Stores a string with the time to live in the second argument.
+/// Stores a string with a time to live, the second argument.
 fn set_for<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -415,20 +415,20 @@ pub(crate) static MSETNX: Command = Command {
     run: msetnx,
 };
 
-/// Keys, each followed by its value.
+/// The keys of a request, each with its value.
 fn pairs<'a>(cx: &Context<'a>, args: Args<'a>) -> Vec<(Key<'a>, StringInput<'a>)> {
     let keys = args.from(1).step_by(2);
     let values = (2..args.len()).step_by(2).map(|index| value(args, index));
     keys.zip(values).map(|(key, value)| (cx.key(key), value)).collect()
 }
 
-/// Sets the key at `position` to the value after it.
+/// Sets the key at `position` to the value after it, for MSET with many keys.
 fn set_pair(cx: &mut Context<'_>, position: usize, (): &mut ()) {
     let key = cx.key(cx.args.at(position));
     cx.db.set(key, value(cx.args, position + 1), SetOptions::default());
 }
 
-/// MSETNX with very many keys: checks all of them first, and then sets all or none.
+/// MSETNX with very many keys: first checks all keys, and then sets all or none.
 fn set_all_if_absent(cx: &mut Context<'_>) -> Result<(), Error> {
     let (mut look, mut exists) = (multi_key::Walk::new(&MSETNX.keys), false);
     let mut set = look.clone();
@@ -557,7 +557,7 @@ pub(crate) static DECRBY: Command = Command {
     run: decrby,
 };
 
-/// Adds to a counter and returns the sum.
+/// Adds `amount` to a counter, and replies with the sum.
 fn count<'a>(cx: &mut Context<'a>, args: Args<'a>, amount: i64) -> Result<(), Error> {
     let sum = cx.db.increment(cx.key(args.at(1)), amount)?;
     cx.reply.integer(sum);

@@ -1,7 +1,7 @@
-//! The execution of a transaction. It claims the keys of all of its requests, and those that its
-//! client watches, so that no other client sees a state between two requests; with a request on
-//! whole databases it claims everything. Its requests run as they would on their own, in slices
-//! where they take long.
+//! The execution of a transaction. It claims the keys of all its requests and the keys that its
+//! client watches, so that no other client sees a state between two requests. If a request affects
+//! whole databases, it claims all keys. Its requests run as they would outside of a transaction, in
+//! slices if they take long.
 //!
 //! ```text
 //! Gathering -> Claiming -> Looking -> Running -> Serving -> Releasing
@@ -37,34 +37,34 @@ pub(super) struct Execution {
     transaction: Box<Transaction>,
     watches: Watches,
     stage: Stage,
-    /// The time at which all of its requests run: a key that has not expired for the first one has
-    /// not expired for the last one either.
+    /// The time that all of its requests see: a key that has not expired for the first request does
+    /// not expire for a later one either.
     time: FrozenTime,
-    /// Whether it may have changed data.
+    /// Whether it may have changed data, so that it must be completed.
     is_committed: bool,
-    /// The cost of the current request so far, and the cost counted for its keys.
+    /// The time and cost of the current request so far; the cost is counted for the request's keys.
     spent: Option<(Spent, Cost)>,
 }
 
 /// The stage of an execution.
 enum Stage {
-    /// Waits for the thread that runs scripts, since some of the requests are scripts.
+    /// Waits for the script thread, since some of the requests run scripts.
     Leasing(Lease),
     /// The keys are being hashed.
     Gathering(Claiming, Cursor, Awaited),
     /// The keys are being claimed.
     Claiming(Claiming, Awaited),
-    /// Searches for keys on which clients have blocked meanwhile.
+    /// Keys on which clients have blocked meanwhile are collected.
     Looking(Claim, Cursor, Awaited, Awaited),
-    /// Requests run; with the number that have run, of which the last may be unfinished.
+    /// Requests are run, with the number of started requests. The last of them may be unfinished.
     Running(Claim, usize, Option<Suspension>, Awaited),
     /// Clients that are blocked on the keys are served.
     Serving(Claim, Service),
-    /// All requests have replied, and the keys are being released.
+    /// All requests have replied; the keys are being released.
     Releasing(Claim),
 }
 
-/// The number of requests whose keys have been read, and of keys of the next one.
+/// The number of requests whose keys were read, and the number of keys read of the next request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
     request: usize,
@@ -99,7 +99,8 @@ impl Execution {
         }
     }
 
-    /// Why the transaction cannot run: it waits for the script thread, which runs a slow script.
+    /// The error if the transaction cannot run, since it waits for the script thread and that runs
+    /// a slow script.
     pub(super) fn refusal(&mut self, cx: &Context<'_>) -> Option<Error> {
         let Stage::Leasing(lease) = &self.stage else { return None };
         let busy = cx.server.scripts().busy().filter(|_| !lease.is_granted())?;
@@ -127,7 +128,7 @@ impl Execution {
         }
     }
 
-    /// Takes one step; returns when to continue, unless that is immediately.
+    /// Takes one step. Returns when to continue; `None` means at once.
     fn step(&mut self, cx: &mut Context<'_>, slice: Slice) -> Option<When> {
         match &mut self.stage {
             Stage::Leasing(_) => return self.lease(cx),
@@ -176,7 +177,7 @@ impl Execution {
         None
     }
 
-    /// Waits for the thread that runs scripts.
+    /// Waits for the script thread.
     fn lease(&mut self, cx: &mut Context<'_>) -> Option<When> {
         let Stage::Leasing(lease) = &self.stage else { return None };
         if !lease.is_granted() {
@@ -189,7 +190,8 @@ impl Execution {
         None
     }
 
-    /// Runs the next request, or continues one; with none left, begins to serve clients.
+    /// Runs the next request, or continues an unfinished one. If there are no more, begins to serve
+    /// blocked clients.
     fn run_next(&mut self, cx: &mut Context<'_>) -> Option<When> {
         let Stage::Running(claim, done, suspension, awaited) = &mut self.stage else { return None };
         let requests = self.transaction.requests();
@@ -224,7 +226,8 @@ impl Execution {
             count_cost(cx, request, *cost);
             self.spent = None;
         }
-        // A client that does not read its reply must not keep keys claimed.
+        // Keys must not stay claimed until a client has read its replies, so replies are not
+        // limited.
         suspension.as_ref().map(|suspension| match suspension.when {
             When::RoomForReplies | When::NextTick => When::NextTick,
             When::Woken | When::Served => When::Woken,
@@ -256,8 +259,8 @@ impl Execution {
     }
 }
 
-/// Reads the keys of requests, claims them if `claiming` is given, and records those that clients
-/// are blocked on if a request may change them; returns whether all have been read.
+/// Reads the keys of all requests, and adds them to `claiming` if that is given. Records keys on
+/// which clients are blocked, if a request may change them. Returns whether all keys were read.
 fn gather(
     cx: &Context<'_>,
     transaction: &Transaction,
@@ -286,7 +289,7 @@ fn gather(
         for (position, group) in positions.skip(cursor.key) {
             if let Some(name) = args.get(position) {
                 if let Some(claiming) = &mut claiming {
-                    // A key that a script first reads may be changed by it later.
+                    // A script may change a key that an earlier script only reads.
                     let is_leased = cx.client.leased.is_some();
                     let intent = if is_leased { Intent::Write } else { group.intent() };
                     claiming.add(cx.db.key(name), intent);
@@ -305,13 +308,13 @@ fn gather(
     true
 }
 
-/// Adds the keys that scripts may have changed to those for which clients may be blocked.
+/// Adds keys that scripts may have changed to those on which clients may be blocked.
 fn add_written(cx: &Context<'_>, awaited: &mut Awaited) {
     let written = cx.client.leased.iter().flat_map(|leased| &leased.written);
     written.for_each(|name| awaited.add(&cx.hooks.blocked, name));
 }
 
-/// Counts by its keys what a request has cost, if it was measured.
+/// Counts the cost of a request for its keys, if it was measured.
 fn count_cost(cx: &Context<'_>, request: &Queued, mut cost: Cost) {
     let entry = cx.server.commands().entries().get(request.row);
     if let Some(entry) = entry.filter(|_| cost != Cost::default()) {
@@ -321,7 +324,7 @@ fn count_cost(cx: &Context<'_>, request: &Queued, mut cost: Cost) {
     }
 }
 
-/// Runs a request at this time, or continues an unfinished one. Returns its remaining work.
+/// Runs a request, or continues an unfinished one. Returns the remaining work.
 fn run(
     cx: &mut Context<'_>,
     time: FrozenTime,

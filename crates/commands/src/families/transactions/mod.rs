@@ -1,4 +1,4 @@
-//! Transactions: requests that are queued and executed as one.
+//! Transactions: requests that are queued, and executed as one.
 
 mod exec;
 pub(crate) mod transaction;

@@ -1,4 +1,4 @@
-//! Beginning, discarding and executing a transaction, and the keys that it watches.
+//! Beginning, discarding and executing transactions, and watching keys.
 
 use crate::families::transactions::exec::Execution;
 use crate::runtime::suspension::Slice;
@@ -12,7 +12,7 @@ pub(crate) static ALL: &[&Command] = &[&DISCARD, &EXEC, &MULTI, &UNWATCH, &WATCH
 /// Keys that are watched between two readings of the clock.
 const STRIDE: usize = 64;
 
-/// Flags of commands that run at once inside of MULTI.
+/// Flags of commands that run at once within MULTI.
 const AT_ONCE: Flags =
     Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::NOT_QUEUED);
 
@@ -70,7 +70,7 @@ pub(crate) static DISCARD: Command = Command {
 fn exec<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let (transaction, watches) = cx.client.end_transaction();
     let Some(transaction) = transaction else {
-        // Without MULTI, keys are still watched.
+        // Without MULTI, EXEC fails and the keys stay watched.
         cx.client.watches = watches;
         cx.client.note_transaction();
         return Err(Error::fixed("ERR EXEC without MULTI"));
@@ -123,8 +123,8 @@ fn watch<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     }))
 }
 
-/// Watches a key. The store reports changes from before the key is looked up, so that none is
-/// missed between the two.
+/// Watches a key. The store reports changes before the key is looked up, so that no change between
+/// the two is missed.
 fn watch_key(cx: &mut Context<'_>, key: &[u8]) {
     let (shared, database) = (&cx.hooks.watched_keys, cx.client.database);
     if cx.client.watches.is_empty() {
@@ -283,7 +283,7 @@ mod tests {
         bench.expect("MULTI", "+OK|");
         bench.expect("PING", "+QUEUED|");
         bench.expect("EXEC", "*-1|");
-        // A key that had expired before has not changed.
+        // If the key had expired before WATCH, its removal is not a change.
         bench.expect("SET k v PX 100", "+OK|");
         bench.advance_ms(200);
         bench.expect("WATCH k", "+OK|");

@@ -1,5 +1,5 @@
-//! The flags after a meta command's key: letters, some with a token directly after them. Accepted
-//! flags and the order in which errors are found are those of memcached 1.6.45.
+//! The flags after a meta command's key: letters, some with a token directly after them. The
+//! accepted flags and the order in which errors are found are those of memcached 1.6.45.
 
 use crate::memcached::arguments::{When, expiry, gives_versions, when};
 use crate::memcached::{Context, Error};
@@ -9,7 +9,7 @@ use nagi_store::types::string::Expiry;
 
 /// Every letter that some meta command knows.
 const KNOWN: &[u8] = b"bcfhklqstuvxCDEFIJLMNOPRT";
-/// Maximum flags of a request.
+/// Maximum number of flags in a request.
 const MOST: usize = 18;
 /// Maximum length of an opaque in bytes.
 const OPAQUE_BYTES: usize = 31;
@@ -17,7 +17,7 @@ const OPAQUE_BYTES: usize = 31;
 /// The flags of one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flags<'a> {
-    /// All of them, in the order in which some are repeated in the reply.
+    /// All flags, in their order, in which the reply repeats some of them.
     words: Args<'a>,
     /// The key is in base64 (`b`).
     pub(super) base64: bool,
@@ -27,41 +27,41 @@ pub(super) struct Flags<'a> {
     pub(super) value: bool,
     /// The version's number is returned (`c`).
     pub(super) versioned: bool,
-    /// `C`.
+    /// The version that the item must have (`C`).
     pub(super) expected: Option<u64>,
-    /// `E`.
+    /// The number of the version that is stored (`E`).
     pub(super) version: Option<u64>,
-    /// `F`.
+    /// The client flags to store (`F`).
     pub(super) client_flags: u32,
-    /// `T`.
+    /// The new expiry (`T`).
     pub(super) expiry: Option<Expiry>,
-    /// Whether `t` precedes `T`, and means the expiry before the change.
+    /// Whether `t` precedes `T`; `t` then shows the expiry before the change.
     pub(super) time_first: bool,
-    /// `N`, or else a `T` after it: the expiry of items that `mg` and `ma` create.
+    /// The expiry of items that `mg` and `ma` create: that of `N`, or of a `T` after it.
     pub(super) vivified: Option<Expiry>,
-    /// The expiry of a created item as set by the `N` and `T` before `t`.
+    /// The expiry that `t` shows for a created item, from the `N` and `T` before it.
     vivified_shown: Option<Expiry>,
-    /// `N`.
+    /// The expiry of an item that is created if the key is missing (`N`).
     pub(super) vivify: Option<Expiry>,
-    /// `R`, in milliseconds.
+    /// Remaining milliseconds of an item below which the client may refresh it (`R`).
     pub(super) refresh_ms: Option<i64>,
     /// Whether `T` precedes `R`, which then compares the new expiry.
     pub(super) expiry_before_refresh: bool,
     /// The lookup does not count as a use of the entry (`u`).
     pub(super) untouched: bool,
-    /// `I`.
+    /// Marks the item as stale; `ms` accepts an older version (`I`).
     pub(super) invalidate: bool,
-    /// `x`.
+    /// Removes the value but keeps the item (`x`).
     pub(super) clear: bool,
-    /// `D`.
+    /// The number by which `ma` changes a counter (`D`).
     pub(super) delta: u64,
-    /// `J`.
+    /// The initial number of a counter that `ma` creates (`J`).
     pub(super) initial: u64,
-    /// The token of `M`.
+    /// The mode of `ms` or `ma` (`M`).
     pub(super) mode: Option<&'a [u8]>,
 }
 
-/// A flag whose token is invalid.
+/// The error for a flag with an invalid token.
 const BAD_TOKEN: Error = Error("CLIENT_ERROR bad token in command line format");
 
 impl<'a> Flags<'a> {
@@ -106,7 +106,7 @@ impl<'a> Flags<'a> {
                 flags.vivified_shown = flags.vivified.or(flags.expiry);
             }
         }
-        // Other errors come before this one.
+        // All other errors take precedence over this one.
         if bad_client_flags { Err(Error::BAD_LINE) } else { Ok(flags) }
     }
 
@@ -155,7 +155,7 @@ impl<'a> Flags<'a> {
         Ok(())
     }
 
-    /// The key's bytes: `word`, or its decoded form, which `room` has space for.
+    /// The bytes of the key: `word`, or its decoded form, which is stored in `room`.
     pub(super) fn key<'k>(&self, word: &'k [u8], room: &'k mut Vec<u8>) -> Result<&'k [u8], Error> {
         if !self.base64 {
             return Ok(word);
@@ -166,8 +166,8 @@ impl<'a> Flags<'a> {
         Ok(room)
     }
 
-    /// The expiry that `t` shows for an entry that was created for this request: flags before it
-    /// have been applied to the entry, those after it have not.
+    /// The expiry that `t` shows for an entry that this request has created: only the flags before
+    /// `t` have been applied to the entry by then.
     pub(super) fn vivified_expire_at_ms(&self) -> Option<u64> {
         match self.vivified_shown {
             Some(Expiry::AtMs(at_ms)) => Some(at_ms),
@@ -175,7 +175,7 @@ impl<'a> Flags<'a> {
         }
     }
 
-    /// The letters with their tokens.
+    /// All letters, with their tokens.
     pub(super) fn each(&self) -> impl Iterator<Item = (u8, &'a [u8])> + use<'a> {
         self.words
             .from(0)
@@ -183,7 +183,7 @@ impl<'a> Flags<'a> {
     }
 }
 
-/// Finds flags that are unknown, repeated, or too many.
+/// Refuses unknown, repeated, or too many flags.
 fn check_letters(words: Args<'_>, all_words: usize) -> Result<(), Error> {
     // Two words, the command and the key, precede the flags; a length counts as one of them.
     if all_words > MOST + 2 {

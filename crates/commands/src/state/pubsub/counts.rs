@@ -18,7 +18,7 @@ impl Counts {
         }
     }
 
-    /// Removes one subscriber of a worker.
+    /// Removes one subscriber on a worker.
     pub(super) fn remove(&mut self, worker: usize) {
         if let Some((_, subscribers)) = self.of_workers.iter_mut().find(|(of, _)| *of == worker) {
             *subscribers -= 1;
@@ -26,7 +26,7 @@ impl Counts {
         self.of_workers.retain(|(_, subscribers)| *subscribers > 0);
     }
 
-    /// Adds all counts of another.
+    /// Adds all counts of `other`.
     pub(super) fn merge(&mut self, other: &Counts) {
         other.iter().for_each(|(worker, count)| self.add(worker, count));
     }
@@ -36,7 +36,7 @@ impl Counts {
         self.of_workers.iter().copied()
     }
 
-    /// The total number.
+    /// The number of subscribers on all workers.
     pub(super) fn total(&self) -> usize {
         self.iter().map(|(_, count)| count).sum()
     }

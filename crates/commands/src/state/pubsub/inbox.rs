@@ -1,8 +1,8 @@
 //! The inbox of messages for one worker's subscribers.
 //!
-//! A publisher adds one entry, independent of the number of subscribers, and the worker distributes
-//! it to them later. To bound how far publishers run ahead of workers, an inbox with much pending
-//! work is full, and publishers wait while any is.
+//! A publisher adds one entry, independent of the number of subscribers, and the worker later
+//! distributes it to them. The amount by which publishers are ahead of workers is bounded: an inbox
+//! with much pending work is full, and publishers wait while any inbox is full.
 
 use super::message::Publication;
 use parking_lot::{Mutex, MutexGuard};
@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Waker;
 
-/// The work from which an inbox is full, in bytes to copy: some milliseconds.
+/// The pending work with which an inbox is full, in bytes to copy: some milliseconds.
 pub(super) const FULL_BYTES: usize = 4 << 20;
 
 /// One worker's inbox.
 #[derive(Default)]
 pub(super) struct Inbox {
     waiting: Mutex<Waiting>,
-    /// The part of the work that has been distributed, and whose messages wait to be sent. Only the
-    /// worker writes it.
+    /// The cost of messages that have been distributed and wait to be sent, in bytes to copy. Only
+    /// the worker writes it.
     distributed_bytes: AtomicUsize,
     /// Written under the lock.
     is_full: AtomicBool,
@@ -56,8 +56,8 @@ impl Inbox {
         std::mem::take(&mut waiting.publications)
     }
 
-    /// Records the distributed bytes that have not been sent; publishers continue if the work is
-    /// less than half of the limit.
+    /// Records the cost of messages that have been distributed and not been sent. Publishers
+    /// continue when the pending work is less than half of the limit.
     pub(super) fn note_distributed(&self, bytes: usize, publishers: &Publishers) {
         self.distributed_bytes.store(bytes, Ordering::Relaxed);
         if !self.is_full.load(Ordering::Relaxed) {
@@ -71,7 +71,7 @@ impl Inbox {
         }
     }
 
-    /// No operation under the lock can leave it half-done.
+    /// Locks the entries, which no operation under the lock can leave inconsistent.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock()
     }
@@ -99,7 +99,7 @@ impl Publishers {
 
     #[cold]
     fn begin_wait(&self, waker: &Waker) -> bool {
-        // The worker that makes room takes the wakers afterwards.
+        // Under the lock, since the worker that makes room takes the wakers only afterwards.
         let mut waiting = self.waiting.lock();
         let waits = self.full.load(Ordering::Acquire) > 0;
         if waits {
@@ -108,7 +108,7 @@ impl Publishers {
         waits
     }
 
-    /// Records that an inbox is no longer full, and wakes the publishers if it was the last one.
+    /// Records that an inbox is no longer full. Wakes the publishers if no other inbox is full.
     fn go_on(&self) {
         if self.full.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;

@@ -8,9 +8,9 @@ use nagi_store::StringInput;
 use nagi_store::accounting::Charge;
 use std::sync::Arc;
 
-/// From this length on, a message is shared by its subscribers instead of copied.
+/// A message of at least this length is shared by its subscribers instead of copied.
 const SHARED_BYTES: usize = 4096;
-/// The cost of passing a message to one subscriber, besides copying it, in copied bytes.
+/// The cost of passing a message to one subscriber, besides copying it, in bytes to copy.
 const HANDED_BYTES: usize = 64;
 
 /// The contents of a message.
@@ -55,12 +55,12 @@ impl Publication {
         Publication { kind, channel, patterns, message, _charge: charge }
     }
 
-    /// The cost of passing it to one subscriber.
+    /// The cost of passing it to one subscriber, in bytes to copy.
     pub(super) fn cost_bytes(&self) -> usize {
         HANDED_BYTES + self.channel.len() + self.message.copied_bytes()
     }
 
-    /// Its encoding for subscribers, of `pattern` if that is given.
+    /// Encodes it for subscribers of the channel, or of `pattern` if that is given.
     pub(super) fn encode(&self, pattern: Option<&Name>, version: Version) -> Output {
         let mut output = Output::default();
         let mut writer = Writer::new(&mut output, version);
@@ -100,7 +100,7 @@ impl Message {
     }
 }
 
-/// The cost of passing on an encoded message.
+/// The cost of passing on an encoded message, in bytes to copy.
 pub(super) fn cost_bytes(encoded: &Output) -> usize {
     HANDED_BYTES + encoded.len() - encoded.shared().map(|(_, len)| len).sum::<usize>()
 }

@@ -5,10 +5,10 @@
 //! therefore cost a publisher no more than one on each worker, and a message can be published while
 //! a shard's latch is held.
 //!
-//! All subscribers see the messages of a channel in one order, since a publisher holds the stripe
-//! of the channel while it fills all inboxes. Messages of different channels that match a pattern
-//! have one order as well. Messages of one client arrive in their order on any channels, since an
-//! inbox is read from the start.
+//! All subscribers see the messages of a channel in the same order, since a publisher holds the
+//! stripe of the channel while it fills all inboxes. Likewise, all subscribers of a pattern see the
+//! messages of different channels in the same order. The messages of one publisher arrive in the
+//! order in which they were sent, on any channels, since an inbox is read from the start.
 //!
 //! Locks are taken in this order: a stripe, the patterns, the order of patterns, a worker's table,
 //! an inbox.
@@ -40,11 +40,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
 /// Parts of the map of channels, each with its own lock. Even with a million channels, a part has
-/// only some thousand, while PUBSUB CHANNELS holds its lock.
+/// only some thousand, during whose listing PUBSUB CHANNELS holds the lock.
 const STRIPES: usize = 256;
 /// Approximate memory of a name in the maps, besides its bytes.
 const NAME_BYTES: usize = 256;
-/// Subscriptions of disconnected clients that are removed at a time.
+/// Subscriptions of disconnected clients that are removed in one call.
 const DEPARTED: usize = 1024;
 
 type Names = HashMap<Name, Counts>;
@@ -84,7 +84,7 @@ struct Worker {
 pub struct Published {
     /// The number of receivers; a client counts once for each matching subscription.
     pub receivers: usize,
-    /// Workers to wake so that they send it, once no latch is held.
+    /// The workers to wake, so that they send the message; to be woken once no latch is held.
     pub workers: Vec<usize>,
 }
 
@@ -114,7 +114,7 @@ impl Worker {
 }
 
 impl PubSub {
-    /// State without subscriptions.
+    /// Creates the state, without subscriptions.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         PubSub {
@@ -129,8 +129,9 @@ impl PubSub {
         }
     }
 
-    /// Publishes a message, to the subscribers of a channel or of a shard's. Any thread may call
-    /// this, also with a shard's latch held; without subscriptions, it is a load and a branch.
+    /// Publishes a message to the subscribers of a channel or of a shard's channel. Any thread may
+    /// call this, even with a shard's latch held. Without subscriptions, it costs a load and a
+    /// branch.
     #[inline]
     pub fn publish<M: Into<Message>>(
         &self,
@@ -183,7 +184,7 @@ impl PubSub {
         published
     }
 
-    /// The number of receivers that a message would have now.
+    /// The number of receivers that a message would have if it were published now.
     pub(crate) fn receivers(&self, kind: Kind, channel: &[u8]) -> usize {
         let own = self.subscribers(kind, channel);
         if kind != Kind::Channel || self.count(Kind::Pattern) == 0 {
@@ -239,7 +240,8 @@ impl PubSub {
         })
     }
 
-    /// Changes a client's subscriptions, and counts the clients that have any.
+    /// Changes a client's subscriptions with `change`, and updates the number of clients with
+    /// subscriptions.
     fn change(&self, client: &ClientInfo, change: impl FnOnce(&Worker) -> Output) -> Output {
         let Some(worker) = self.workers.get(client.worker()) else { return Output::default() };
         let before = client.is_subscriber();
@@ -254,8 +256,8 @@ impl PubSub {
         worker.map_or_else(Vec::new, |worker| worker.table.lock().names_of(client, kind))
     }
 
-    /// Removes all subscriptions of a client: when it disconnects, or sends RESET. Very many
-    /// subscriptions are removed over time; see [`PubSub::forget_departed`].
+    /// Removes all subscriptions of a client: when it disconnects, or sends RESET. If there are
+    /// very many, [`PubSub::forget_departed`] removes the rest later.
     pub fn leave(&self, client: &ClientInfo) -> Output {
         if !client.is_subscriber() {
             return Output::default();
@@ -338,8 +340,8 @@ impl PubSub {
         Some(fitting.cloned().collect())
     }
 
-    /// Calls `change` with the map that contains a name, during which no message is published to
-    /// it, and counts added and removed names.
+    /// Calls `change` with the map that contains a name, and updates the number of names. No
+    /// message is published to the name meanwhile.
     fn with_names<R: Default>(
         &self,
         kind: Kind,
@@ -370,7 +372,7 @@ impl fmt::Debug for PubSub {
     }
 }
 
-/// Removes one of a worker's subscribers to a name, and with the last one the name.
+/// Removes one of a worker's subscribers to a name, and the name with its last subscriber.
 fn forget(names: &mut Names, name: &[u8], worker: usize) {
     let Some(counts) = names.get_mut(name) else { return };
     counts.remove(worker);
@@ -379,7 +381,7 @@ fn forget(names: &mut Names, name: &[u8], worker: usize) {
     }
 }
 
-/// Updates a count after one item was added or removed.
+/// Updates a count after items were added or removed.
 fn count(counted: &AtomicUsize, before: usize, after: usize) {
     if after > before {
         counted.fetch_add(after - before, Ordering::AcqRel);

@@ -1,8 +1,8 @@
 //! The subscribers of one worker, and the pending messages of each.
 //!
-//! Only the worker itself changes it, and distributes the contents of the inbox before it adds or
-//! removes a subscription: a client receives exactly the messages published while it was
-//! subscribed.
+//! Only the worker itself changes the table, and it distributes the contents of the inbox before it
+//! adds or removes a subscription. Therefore, a client receives exactly the messages that were
+//! published while it was subscribed.
 
 use super::kind::{ByKind, Kind, Name};
 use super::message::{Publication, cost_bytes};
@@ -28,11 +28,11 @@ pub(super) struct Table {
     slots: HashMap<u64, u32>,
     /// Subscribers by channel or pattern.
     names: ByKind<HashMap<Name, BTreeSet<u32>>>,
-    /// Subscribers with pending messages, in order of waiting.
+    /// The slots of subscribers with pending messages, in the order of waiting.
     due: VecDeque<u32>,
-    /// The cost of sending these.
+    /// The cost of sending all pending messages, in bytes to copy.
     due_bytes: usize,
-    /// The subscriptions of disconnected clients.
+    /// Disconnected clients whose subscriptions are still to be removed.
     departed: Vec<Departed>,
 }
 
@@ -64,7 +64,7 @@ impl Table {
         self.names.of_mut(kind).entry(Arc::clone(name)).or_default().insert(slot)
     }
 
-    /// The slot of a subscriber, which is assigned if it has none.
+    /// Returns the slot of a client, and assigns one if it has none.
     fn slot_of(&mut self, client: &Arc<ClientInfo>) -> u32 {
         if let Some(slot) = self.slots.get(&client.id) {
             return *slot;
@@ -88,8 +88,8 @@ impl Table {
         slot
     }
 
-    /// Removes a subscription. Returns whether it existed. A client without subscriptions loses its
-    /// slot.
+    /// Removes a subscription. Returns whether it existed. A client without further subscriptions
+    /// loses its slot.
     pub(super) fn remove(&mut self, client: &ClientInfo, kind: Kind, name: &[u8]) -> bool {
         let Some(&slot) = self.slots.get(&client.id) else { return false };
         let Some(subscriber) = self.subscriber(slot) else { return false };
@@ -124,7 +124,7 @@ impl Table {
         Some(subscriber)
     }
 
-    /// Stops sending messages to a client, and leaves its subscriptions to
+    /// Stops sending messages to a client, and leaves the removal of its subscriptions to
     /// [`Table::next_departed`]. Returns whether it had any.
     pub(super) fn depart(&mut self, client: &ClientInfo) -> bool {
         let Some(slot) = self.slots.remove(&client.id) else { return false };
@@ -135,7 +135,7 @@ impl Table {
         true
     }
 
-    /// The next subscription of a disconnected client.
+    /// Takes a subscription of a disconnected client, to be removed from the map of names.
     pub(super) fn next_departed(&mut self) -> Option<(Kind, Name)> {
         loop {
             let departed = self.departed.last_mut()?;
@@ -153,8 +153,8 @@ impl Table {
         }
     }
 
-    /// Frees the capacity that many subscribers have left behind. Slots are forgotten only when
-    /// none is in use.
+    /// Frees capacity that is not needed after many subscribers have left. Slots are only freed
+    /// when all are unused.
     fn give_room_back(&mut self) {
         shrink(&mut self.slots);
         if self.free.len() == self.subscribers.len() {
@@ -224,7 +224,7 @@ impl Table {
         messages
     }
 
-    /// The cost of sending all pending messages.
+    /// The cost of sending all pending messages, in bytes to copy.
     pub(super) fn due_bytes(&self) -> usize {
         self.due_bytes
     }

@@ -7,7 +7,7 @@ use crate::registry::command::Category;
 use crate::registry::table::CommandTable;
 use std::fmt;
 
-/// The context in which rules are parsed.
+/// The context in which rules are parsed: the commands, and a default.
 pub(crate) struct Acl<'a, H: 'static> {
     pub(super) table: &'a CommandTable<H>,
     /// Whether a new or reset user may use all channels.
@@ -52,13 +52,13 @@ const BEHIND_ALL_CHANNELS: &str = "Adding a pattern after the * pattern (or the 
                                    flag) is not valid and does not have any effect. Try \
                                    'resetchannels' to start with an empty list of channels";
 
-/// Commands that rules name, for example of users for replicas, and that nagi lacks: an ACL file
-/// written for Redis must load, and keep these rules when it is saved.
+/// Commands of Redis that nagi lacks, but that rules name, for example rules of users for replicas:
+/// an ACL file written for Redis must load, and must keep these rules when it is saved.
 const ABSENT: [&str; 6] =
     ["failover", "psync", "replconf", "restore-asking", "script|debug", "sync"];
 
 impl<H> Acl<'_, H> {
-    /// Applies rules to a user, which is left partly changed after an error.
+    /// Applies rules to a user. After an error, the rules before the wrong one have been applied.
     ///
     /// # Errors
     /// The first rule that cannot be applied.
@@ -70,7 +70,7 @@ impl<H> Acl<'_, H> {
         join_selectors(rules)?.iter().try_for_each(|rule| self.apply_joined(user, rule))
     }
 
-    /// The same for the rules in a line of a file, which may have other whitespace around them.
+    /// Applies the rules in a line of a file, from which further whitespace is trimmed.
     ///
     /// # Errors
     /// The first rule that cannot be applied.
@@ -98,7 +98,7 @@ impl<H> Acl<'_, H> {
         let mut selector = Selector::nothing(self.all_channels);
         // Redis treats unclosed quotes as an empty list of rules.
         for rule in nagi_proto::resp::words(inside).unwrap_or_default() {
-            // In a list of users, it would end the selector.
+            // In an ACL file, such a rule would end the selector.
             if rule.ends_with(b")") {
                 return Err(SYNTAX);
             }
@@ -206,12 +206,12 @@ impl<H> Acl<'_, H> {
     }
 }
 
-/// Returns the name in lower case if it is of a command that Redis has and nagi lacks.
+/// Returns the name in lower case if Redis has a command with this name and nagi lacks it.
 fn absent(name: &[u8]) -> Option<&'static str> {
     ABSENT.into_iter().find(|known| known.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Joins the rules in parentheses into one.
+/// Joins the words of each selector in parentheses to one rule.
 fn join_selectors<'r>(rules: impl Iterator<Item = &'r [u8]>) -> Result<Vec<Vec<u8>>, RuleError> {
     let (mut joined, mut open) = (Vec::new(), None::<(&[u8], Vec<u8>)>);
     for rule in rules {
@@ -280,7 +280,8 @@ fn add_keys(
     Ok(())
 }
 
-/// Parses the text after `%`: the permissions, and the pattern after `~`.
+/// Parses the text after `%`: returns whether keys may be read and written, and the pattern after
+/// `~`.
 fn read_permissions(text: &[u8]) -> Option<(bool, bool, &[u8])> {
     let (mut reads, mut writes) = (false, false);
     let mut rest = text;

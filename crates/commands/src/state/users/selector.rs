@@ -25,12 +25,12 @@ struct KeyPattern {
     writes: bool,
 }
 
-/// A set of rules that are combined.
+/// Combined rules for commands, keys and channels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selector {
-    /// Whether commands are permitted, except for exceptions.
+    /// Whether commands are permitted by default.
     permits_commands: bool,
-    /// A bit for each exception, by its index in the table.
+    /// A bit for each command that deviates from the default, by its index in the table.
     exceptions: Vec<u64>,
     /// Commands that are permitted only with certain first arguments, by their indices.
     first_arguments: BTreeMap<usize, Vec<Vec<u8>>>,
@@ -127,8 +127,8 @@ impl Selector {
         })
     }
 
-    /// A pattern is only permitted by an identical one: it may match channels that no permitted
-    /// pattern matches.
+    /// Whether a channel is permitted. A pattern is only permitted by an identical one, since it
+    /// may match channels that no permitted pattern matches.
     pub(super) fn permits_channel(&self, name: &[u8], is_pattern: bool) -> bool {
         let permits = |permitted: &Vec<u8>| match is_pattern {
             true => permitted == name,
@@ -266,7 +266,8 @@ impl Selector {
             let sign: &[u8] = match (it.reads, it.writes) {
                 (true, false) => b"%R~",
                 (false, true) => b"%W~",
-                // The rule for all keys has a different form, and none may follow it.
+                // As `~*`, the pattern would be the rule for all keys, which no further pattern may
+                // follow.
                 _ if it.pattern == b"*" => b"%RW~",
                 _ => b"~",
             };

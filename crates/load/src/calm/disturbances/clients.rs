@@ -1,4 +1,5 @@
-//! Additional clients: very many at once, new ones continuously, one that does not read.
+//! Disturbances with additional clients: many connections at once, new connections continuously,
+//! and a client that does not read.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -14,16 +15,16 @@ use super::row::{Disturbance, anything, nothing};
 use crate::clock::{SECOND, now_ns};
 use crate::wire::Answer;
 
-/// Descriptors that the tool needs for other purposes.
+/// File descriptors that the tool needs for other purposes.
 const SPARE: u64 = 200;
 
 /// Bytes of the value that a slow reader requests repeatedly.
 const VALUE_BYTES: u64 = 500_000;
 
-/// How long one connection may take.
+/// How long the opening of a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Bytes that a slow reader receives at once, and the interval.
+/// Bytes that a slow reader receives at once, and the interval between two receives.
 const READ_BYTES: usize = 16 * 1024;
 const READ_INTERVAL_NS: u64 = SECOND / 10;
 
@@ -62,7 +63,7 @@ pub(super) const ALL: &[Disturbance] = &[
     },
 ];
 
-/// The maximum connections of the server, if it reports that.
+/// Returns the server's limit of connections, if it reports one.
 fn max_clients(server: &Server) -> Result<Option<u64>, String> {
     let mut wire = server.connect()?;
     if server.target.protocol == Protocol::Memcached {
@@ -105,8 +106,8 @@ fn allow_clients(context: &mut StepContext<'_>, connections: u64) -> Result<(), 
     }
 }
 
-/// Opens a connection that ends with a reset, so that its port is free again at once, and sends
-/// a small request.
+/// Opens a connection that closes with a reset, so that its port is free again at once, and sends a
+/// small request.
 fn connect(context: &StepContext<'_>) -> Result<OwnedFd, String> {
     let target = &context.server.target;
     let socket = target.address.connect_within(CONNECT).map_err(|error| error.to_string())?;
@@ -168,7 +169,7 @@ fn read_slowly(context: &mut StepContext<'_>) -> Result<(), String> {
         }
         let flags = rustix::net::RecvFlags::DONTWAIT;
         if matches!(rustix::net::recv(&wire, &mut buffer[..], flags), Ok((_, 0))) {
-            // The server may close such a client, which is a valid result.
+            // The server may close the connection of a slow reader, which is a valid result.
             return context.server.interrupt.sleep_until(end_ns);
         }
         context.server.interrupt.sleep_until(now_ns() + READ_INTERVAL_NS)?;

@@ -1,4 +1,4 @@
-//! Huge collections, one of each type: deleted, read, expired.
+//! Disturbances with huge collections, one of each type: deleted, read, expired.
 
 use nagi_client::encode_command;
 
@@ -96,6 +96,6 @@ fn expire(context: &mut StepContext<'_>) -> Result<(), String> {
     let keys: String = TYPES.iter().map(|(name, _)| format!(" {PREFIX}{name}")).collect();
     let interrupt = &context.server.interrupt;
     interrupt.sleep_until(crate::clock::now_ns() + crate::clock::SECOND / 5)?;
-    // Accessing an expired key removes it if it still exists.
+    // Accessing the keys makes the server remove them if they have expired.
     wire.run(&format!("EXISTS{keys}")).map(drop)
 }

@@ -1,4 +1,5 @@
-//! Many keys: listed, flushed, expired, beyond the memory limit, and growing in number.
+//! Disturbances with many keys: listed, flushed, expired, written beyond the memory limit, and
+//! growing in number.
 
 use nagi_client::Protocol;
 
@@ -9,7 +10,7 @@ use super::super::server::Server;
 use super::row::{Disturbance, anything, needs_resp, nothing};
 use crate::clock::{SECOND, now_ns, unix_ms};
 
-/// Bytes of the values that exceed the server's limit.
+/// Bytes of each value written beyond the server's memory limit.
 const PUSH_BYTES: usize = 1000;
 
 /// The minimum rate of writes expected of a server, in keys per second.
@@ -103,7 +104,7 @@ fn flush(context: &mut StepContext<'_>) -> Result<(), String> {
 fn fill_to_expire(context: &mut StepContext<'_>) -> Result<(), String> {
     let keys = context.scale.keys;
     let started_ns = now_ns();
-    // The time for these allows to estimate the time for all.
+    // The time that these keys take serves to estimate the time for all keys.
     let first = (keys / 20).max(1);
     context.fill_until(0..first, 32, |_| Some(unix_ms() + 600_000))?;
     let took_ms = (now_ns() - started_ns) / 1_000_000;
@@ -122,25 +123,27 @@ fn fill_to_expire(context: &mut StepContext<'_>) -> Result<(), String> {
 fn watch_expiry(context: &mut StepContext<'_>) -> Result<(), String> {
     let left_ms = (context.due_unix_ms + 1000).saturating_sub(unix_ms());
     context.server.interrupt.sleep_until(now_ns() + left_ms * 1_000_000)?;
-    // memcached removes an expired item when a request or its crawler finds it.
+    // memcached removes an expired item only when a request or the crawler finds it, so there is
+    // nothing to wait for.
     if context.speaks(Protocol::Memcached) { Ok(()) } else { context.wait_for_few_keys(10) }
 }
 
-/// The memory that a server of RESP uses.
+/// Returns the memory that a RESP server uses, in bytes.
 fn used_bytes(server: &Server) -> Result<u64, String> {
     let info = server.info(&mut server.connect()?, "memory")?;
     let used = info.get("used_memory").and_then(|used| used.parse().ok());
     used.ok_or_else(|| "INFO does not say how much memory is used".to_owned())
 }
 
-/// Whether keys can expire at a given time, by a key of the tool that has expired already.
+/// Checks that the server supports expiry at a given time (PXAT), with a key that has expired
+/// already.
 fn can_expire(server: &Server, _: &Scale) -> Result<(), String> {
     if server.target.protocol == Protocol::Memcached {
         return Ok(());
     }
     let mut wire = server.connect()?;
     wire.run(&format!("SET {PREFIX}expired x PXAT 1"))?;
-    // The server may count it until it is asked for.
+    // A server with lazy expiry counts the key until it is accessed.
     wire.command(&[b"DEL", format!("{PREFIX}expired").as_bytes()]).map(drop)
 }
 

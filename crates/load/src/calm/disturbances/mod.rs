@@ -1,4 +1,4 @@
-//! The disturbances: one literal row each, below its functions.
+//! The disturbances. Each is a row of literals below the functions that it names.
 
 mod clients;
 mod collections;

@@ -6,22 +6,22 @@ use super::super::context::StepContext;
 use super::super::scale::Scale;
 use super::super::server::Server;
 
-/// An action on a server while other clients are served.
+/// An action on a server while the probe measures its latency.
 pub(crate) struct Disturbance {
-    /// The name for `--only`.
+    /// The name of the disturbance for `--only`.
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
-    /// The memory that it needs, of the server or the tool, in bytes.
+    /// The memory, in bytes, that the disturbance needs in the server or in the tool.
     pub(crate) needs_bytes: fn(&Scale) -> u64,
-    /// Why it needs `--i-may-destroy-data` even without data.
+    /// Why the disturbance needs `--i-may-destroy-data` even on an empty server.
     pub(crate) danger: Option<&'static str>,
-    /// Fails with the reason if it is not applicable to a server.
+    /// Fails with the reason if the disturbance is not applicable to a server.
     pub(crate) can: fn(&Server, &Scale) -> Result<(), String>,
     /// Prepares the server before the probe begins.
     pub(crate) prepare: fn(&mut StepContext<'_>) -> Result<(), String>,
-    /// The disturbance itself.
+    /// Disturbs the server.
     pub(crate) act: fn(&mut StepContext<'_>) -> Result<(), String>,
-    /// Whether to repeat it until the end of the step.
+    /// Whether `act` is repeated until the end of the step.
     pub(crate) repeats: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn nothing(_: &mut StepContext<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails unless the server speaks RESP.
+/// Fails unless the server speaks RESP; `what` is the missing feature.
 pub(super) fn needs_resp(server: &Server, what: &str) -> Result<(), String> {
     match server.target.protocol {
         Protocol::Resp => Ok(()),

@@ -1,4 +1,4 @@
-//! Large values, loaded and read.
+//! Disturbances with large values, which are written and read.
 
 use nagi_client::Protocol;
 
@@ -77,7 +77,7 @@ fn load_and_read(context: &mut StepContext<'_>, bytes: u64) -> Result<(), String
     }
 }
 
-/// The length of a key's value, determined by reading it.
+/// Returns the length of a key's value, determined by reading the value.
 fn read(wire: &mut Wire, key: &str) -> Result<u64, String> {
     if wire.protocol == Protocol::Resp {
         return match wire.run(&format!("GET {key}"))? {

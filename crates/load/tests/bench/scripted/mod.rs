@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// The answer to a request, given its arguments; an empty one closes the connection.
+/// Returns the answer to a request, given its arguments. An empty answer closes the connection.
 pub(crate) trait Script: Fn(&[Vec<u8>]) -> Vec<u8> + Send + Sync + 'static {}
 impl<F: Fn(&[Vec<u8>]) -> Vec<u8> + Send + Sync + 'static> Script for F {}
 
@@ -39,7 +39,7 @@ pub(crate) fn serve_unix(path: &Path, script: impl Script) {
     });
 }
 
-/// Delays an answer by `time`. For scripts only: tests wait for conditions.
+/// Delays an answer by `time`. Only scripts may use it: tests wait for conditions instead.
 pub(crate) fn stall(time: Duration) {
     let (_sender, receiver) = mpsc::channel::<()>();
     receiver.recv_timeout(time).unwrap_err();

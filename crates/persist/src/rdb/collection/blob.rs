@@ -14,7 +14,7 @@ const PACKED_BYTES: u64 = 1024;
 pub(super) struct Blob {
     /// The offset of its start.
     offset: u64,
-    /// The description of what is expected, for faults.
+    /// The expected data, to be named in faults.
     expected: &'static str,
     len: u64,
     taken: u64,

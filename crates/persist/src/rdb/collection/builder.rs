@@ -15,7 +15,7 @@ pub enum Rejected {
     /// The member or field exists already, or a part of a stream is inconsistent with earlier
     /// parts.
     Duplicate,
-    /// Such values are not supported.
+    /// Values of this type are not supported.
     Unsupported,
 }
 

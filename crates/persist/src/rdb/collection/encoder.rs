@@ -26,7 +26,7 @@ pub enum CollectionForm {
         /// The earliest expiry of a field, in milliseconds since 1970.
         earliest_ms: u64,
     },
-    /// The same for Valkey's versions.
+    /// A hash with fields that expire, for Valkey's own versions.
     ExpiringFieldsOfValkey,
     /// A stream with the times at which its consumers last received an entry, for versions from 11
     /// on.

@@ -40,14 +40,14 @@ pub enum CollectionType {
     Stream,
 }
 
-/// The bytes of an element, or of a part of one.
+/// The bytes of an element, or of a part such as a field's name.
 #[derive(Clone, Debug)]
 pub enum ElementText<'a> {
     /// An integer, which stands for its canonical form; the same bytes may also occur as `Bytes`.
     Int(i64),
     /// Contiguous, of at most [`nagi_store::CHUNK_BYTES`].
     Bytes(&'a [u8]),
-    /// Longer than that.
+    /// A string longer than [`nagi_store::CHUNK_BYTES`].
     Long(Rope),
 }
 
@@ -62,11 +62,11 @@ pub enum Element<'a> {
     Scored(ElementText<'a>, f64),
     /// A field of a hash.
     Field {
-        /// Its name.
+        /// The field's name.
         name: ElementText<'a>,
-        /// Its value.
+        /// The field's value.
         value: ElementText<'a>,
-        /// Its expiry in milliseconds since 1970, which may have passed.
+        /// The field's expiry in milliseconds since 1970, which may have passed.
         expire_at_ms: Option<u64>,
     },
     /// The next part of a stream.
@@ -74,7 +74,7 @@ pub enum Element<'a> {
 }
 
 impl ElementText<'_> {
-    /// Returns its length in bytes.
+    /// Returns the length of the text in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -84,7 +84,7 @@ impl ElementText<'_> {
         }
     }
 
-    /// Whether it is empty.
+    /// Whether the text is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -106,7 +106,7 @@ impl ElementText<'_> {
 }
 
 impl Element<'_> {
-    /// Returns the bytes of its strings, plus eight for a score or a time.
+    /// Returns the bytes of the element's strings, plus eight for a score or a time.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let bytes = match self {

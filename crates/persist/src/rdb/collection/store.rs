@@ -90,7 +90,7 @@ fn with_text<R>(text: ElementText<'_>, take: impl FnOnce(&Text<'_>) -> R) -> R {
     }
 }
 
-/// The same for texts that are not looked up.
+/// Calls `take` with a text that is not looked up, and so may stay in chunks.
 fn with_value<R>(text: ElementText<'_>, take: impl FnOnce(&Text<'_>) -> R) -> R {
     match text {
         ElementText::Int(number) => {

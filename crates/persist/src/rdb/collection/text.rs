@@ -112,7 +112,7 @@ impl TextBuffer {
 }
 
 impl Kept {
-    /// Stores a string that turned out to be short as bytes.
+    /// Returns the form of a string read as chunks; a short one is moved to `bytes`.
     fn of_rope(rope: Rope, bytes: &mut Vec<u8>) -> Kept {
         if rope.len() > CHUNK_BYTES {
             return Kept::Long(rope);

@@ -9,7 +9,8 @@ use rustix::io::Errno;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 
-/// Queued bytes count as unsent from this length on. Fewer are submitted before the count is read.
+/// Minimum number of queued bytes that count as unsent. Smaller outputs are submitted before the
+/// count is read.
 pub(super) const COUNTED_BYTES: usize = 64 * 1024;
 
 /// A connection's socket.
@@ -35,9 +36,9 @@ pub(super) struct Connection {
     pub(super) counted: Cell<bool>,
     /// Whether data was sent that the peer may not have acknowledged.
     pub(super) awaits_peer: bool,
-    /// Whether it is in `again`.
+    /// Whether the connection is in `again`.
     pub(super) queued: bool,
-    /// Whether to release it once no operation is in flight.
+    /// Whether to release the connection once no operation is in flight.
     pub(super) leaving: bool,
     pub(super) end: End,
 }

@@ -1,4 +1,4 @@
-//! Waits with io_uring.
+//! The driver that uses io_uring.
 //!
 //! One system call submits sends and collects received bytes. A receive is submitted once and
 //! continues (*multishot*), into provided buffers that the kernel picks as bytes arrive. Multishot
@@ -53,8 +53,8 @@ pub(crate) struct Uring<K = NoShim> {
     pipes: Pipes,
     /// Connections to handle again in the next turn.
     again: Vec<Token>,
-    /// Whether work follows one of the queued sends. Successful sends have no completion, so that a
-    /// wait would not end with them.
+    /// Whether one of the queued sends leads to more work. Successful sends have no completion, so
+    /// a wait would not end with them.
     must_not_block: bool,
     spare: SpareOutputs,
     /// Accounts for the memory of lists that grow with the connections.
@@ -68,27 +68,30 @@ struct Accepting {
     listener: Arc<Listener>,
     /// Whether an accept operation is in flight.
     asked: bool,
-    /// Whether connections are wanted from it. If not, it stays until its operation has ended.
+    /// Whether to accept connections from the listener. If not, the entry stays until its operation
+    /// has ended.
     wanted: bool,
 }
 
-/// Checks that this kernel and its environment allow io_uring to be used as it is here.
+/// Checks that this kernel, and restrictions such as those of a container, allow this driver's use
+/// of io_uring.
 ///
 /// # Errors
-/// The reason why it cannot be used.
+/// The reason why io_uring cannot be used.
 pub(crate) fn check_kernel() -> io::Result<()> {
     ring::check_kernel()
 }
 
 impl Uring {
-    /// A driver of the calling thread, which accepts from `listeners` and can be woken by `waker`.
+    /// Creates a driver for the calling thread, which accepts from `listeners` and can be woken by
+    /// `waker`.
     pub(crate) fn new(listeners: Listeners, waker: &Waker) -> io::Result<Self> {
         Uring::over(NoShim, listeners, waker)
     }
 }
 
 impl<K: KernelShim> Uring<K> {
-    /// The same, with a shim between the ring and the kernel.
+    /// Like `new`, with a shim between the ring and the kernel.
     pub(crate) fn over(shim: K, listeners: Listeners, waker: &Waker) -> io::Result<Self> {
         let mut driver = Uring {
             ring: Ring::new(shim)?,
@@ -221,7 +224,7 @@ impl<K: KernelShim> Uring<K> {
     fn send_first(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let output = std::mem::take(&mut connection.first);
-        // The ring counts its memory from now on.
+        // The ring accounts for the output's memory from now on.
         connection.charge.set(0);
         connection.sending = Sending::Queued(output.len());
         self.must_not_block |= output.as_contiguous().is_none()
@@ -348,7 +351,8 @@ impl<K: KernelShim> Uring<K> {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.end = End::Gone;
         if connection.sending == Sending::Blocked {
-            // It ends with what is next to arrive in any case, and says so.
+            // If this fails, the wait for room still completes when the socket next has room or
+            // breaks.
             let _ = self.ring.cancel_writable(token);
         } else if connection.receiving == Receiving::Nothing
             && !matches!(connection.sending, Sending::Queued(_))
@@ -497,7 +501,7 @@ impl<K: KernelShim> Uring<K> {
                     self.accepted(protocol, socket, sink);
                 }
                 if again {
-                    // After a lack of memory, it is tried again at the end of the next pause.
+                    // If memory is lacking, accepting is retried at the end of the next pause.
                     let _ = self.listen();
                 }
             }
@@ -566,7 +570,7 @@ impl<K: KernelShim> Driver for Uring<K> {
             lent: None,
             ended: false,
             counted: Cell::new(false),
-            // A connection that moves here may have unacknowledged data.
+            // A connection from another worker may have unacknowledged data.
             awaits_peer: true,
             queued: false,
             leaving: false,

@@ -4,7 +4,7 @@
 //!
 //! Sends use `MSG_DONTWAIT | MSG_WAITALL` and suppress the completion on success. Each send has
 //! ended when the submission returns, and has a completion only if it did not send everything. This
-//! is not documented, so that [`check_kernel`] tests it.
+//! is not documented, so [`check_kernel`] tests it.
 
 use crate::net::driver::Token;
 use crate::net::outgoing::taken_bytes;
@@ -34,7 +34,7 @@ const COMPLETIONS: u32 = 4096;
 const FIRST_BUFFERS: u16 = 8;
 const BUFFERS: u16 = 128;
 const BUFFER_BYTES: usize = 16 * 1024;
-/// The name of the group of those buffers.
+/// The ID of the group of provided buffers.
 const GROUP: u16 = 0;
 /// Maximum slices of one send: some 100 microseconds of a large value.
 const SLICES: usize = 8;
@@ -51,7 +51,7 @@ const MORE_ARGUMENTS: u32 = 1 << 3;
 /// 6.15 on. Without it, an idle server appears to wait for a disk.
 const NO_IOWAIT: u32 = 1 << 7;
 
-/// What an operation is, in the upper bits of what its completion carries.
+/// The kind of an operation, in the upper bits of its user data, which its completion carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum Kind {
@@ -61,9 +61,9 @@ enum Kind {
     Wake = 3,
     Send = 4,
     ReceiveInto = 5,
-    /// The cancelling of another operation; it has a completion only if that was not found.
+    /// The cancellation of an operation. It has a completion only if the operation was not found.
     Cancel = 6,
-    /// What is not waited for.
+    /// An operation whose completion is ignored.
     Other = 7,
 }
 
@@ -98,22 +98,22 @@ pub(super) enum Event {
     Accepted {
         listener: usize,
         socket: Result<OwnedFd, Errno>,
-        /// Whether the operation goes on.
+        /// Whether the accept operation continues.
         more: bool,
     },
     /// Bytes have arrived, or none will.
     Received {
         token: Token,
         bytes: Result<usize, Errno>,
-        /// Where they are; to be given back.
+        /// The provided buffer with the bytes, which must be returned to the ring.
         buffer: Option<u16>,
         more: bool,
     },
-    /// A buffer that was lent comes back.
+    /// A lent buffer is returned.
     ReceivedInto { token: Token, buffer: ReceiveBuffer, bytes: Result<usize, Errno> },
     /// A full socket has room again.
     Writable { token: Token },
-    /// The operation to cancel was not found: it had ended, or was about to continue, and then
+    /// The operation to cancel was not found: it had ended, or was about to continue and still
     /// does.
     NotFound { token: Token },
     /// The eventfd was written to.
@@ -127,9 +127,9 @@ pub(super) struct Sent {
     pub(super) output: Output,
     /// The number of bytes to send.
     pub(super) asked: usize,
-    /// How many of those were passed to the kernel.
+    /// The number of bytes passed to the kernel.
     tried: usize,
-    /// How many of those were sent.
+    /// The number of bytes sent, or the error.
     pub(super) taken: Moved,
 }
 
@@ -160,7 +160,7 @@ pub(crate) trait KernelShim {
     fn enter(&mut self) -> Result<(), Errno>;
 }
 
-/// See [`KernelShim`].
+/// Passes every call to the kernel unchanged.
 pub(crate) struct NoShim;
 
 impl KernelShim for NoShim {
@@ -186,7 +186,7 @@ pub(super) struct Ring<K> {
     ring: IoUring,
     shim: K,
     buffers: Buffers,
-    /// The flags of a wait that this kernel supports.
+    /// The flags of a wait, as far as this kernel supports them.
     waiting: u32,
     sending: Vec<Sent>,
     /// At most [`MESSAGES`]. The capacity is reserved at the start, so that no message moves while
@@ -246,7 +246,7 @@ pub(super) fn check_kernel() -> io::Result<()> {
 }
 
 impl<K: KernelShim> Ring<K> {
-    /// A ring of the calling thread.
+    /// Creates a ring for the calling thread.
     pub(super) fn new(mut shim: K) -> io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
@@ -306,7 +306,7 @@ impl<K: KernelShim> Ring<K> {
     fn ask_kernel(&mut self, wait: Wait, queued: u32) -> io::Result<usize> {
         let submitter = self.ring.submitter();
         // SAFETY: the only pointers passed are those in the queue, which are valid by the contract
-        // of `push`, and the one to the arguments that the flag announces.
+        // of `push`, and the one to `arguments`, which live until the call returns.
         unsafe {
             match wait {
                 Wait::Submit => submitter.submit(),
@@ -464,12 +464,12 @@ impl<K: KernelShim> Ring<K> {
         let entry = opcode::RecvMsg::new(types::Fd(socket.as_raw_fd()), &raw mut message.header)
             .build()
             .user_data(Kind::ReceiveInto.with(token.to_u64()));
-        // SAFETY: the box stays in `lent` until the completion arrives. Until then nothing reaches
-        // into it, and only the buffer in it refers to the chunks.
+        // SAFETY: the box stays in `lent` until the completion arrives. Until then no code accesses
+        // the box, and only the buffer in it refers to the chunks.
         unsafe { self.push(&entry) }
     }
 
-    /// Cancels such a receive, which then completes.
+    /// Cancels a receive into a lent buffer, which then completes.
     pub(super) fn cancel_receive_into(&mut self, token: Token) -> io::Result<()> {
         self.cancel(Kind::ReceiveInto, token.to_u64(), Kind::Cancel)
     }
@@ -508,8 +508,9 @@ impl<K: KernelShim> Ring<K> {
         socket: BorrowedFd<'_>,
         output: Output,
     ) -> io::Result<()> {
-        // No submission may happen between here and the end, since it settles completed sends. A
-        // submission may take only part of the queue, which continues to refer to its messages.
+        // Makes room first: after this loop nothing may be submitted, since a submission settles
+        // the sends in `sending`. A submission may take only part of the queue, whose rest still
+        // refers to its messages; therefore a loop.
         while self.ring.submission().is_full() || self.messages_used == MESSAGES {
             self.enter(Wait::Submit)?;
         }
@@ -539,7 +540,7 @@ impl<K: KernelShim> Ring<K> {
         self.sending.push(Sent { token, output, asked, tried, taken });
         // SAFETY: the output stays in `sending` until the queue has been submitted, and a send has
         // ended then; moving an output does not move the bytes that it refers to. A message is not
-        // reused before that either.
+        // reused before the submission either.
         unsafe { self.push(&entry) }
     }
 
@@ -652,7 +653,7 @@ impl Buffers {
         self.provide(buffer, vec![0; BUFFER_BYTES].into(), len);
     }
 
-    /// The same after a receive has found no buffer, unless the maximum is reached.
+    /// Adds a buffer after a receive has found none, unless the maximum is reached.
     #[cold]
     fn grow(&mut self, shim: &mut impl KernelShim) {
         if self.blocks.len() < usize::from(BUFFERS) {
@@ -665,13 +666,13 @@ impl Buffers {
     /// Gives the kernel the first `len` bytes of a block.
     fn provide(&mut self, buffer: u16, block: Box<[u8]>, len: usize) {
         let Some(owner) = self.blocks.get_mut(usize::from(buffer)) else { return };
-        // The address is taken after the block is in its place, where it stays while the kernel has
-        // it.
+        // The address is taken only now that the block is in `blocks`, where it stays while the
+        // kernel uses it.
         let block = owner.insert(block);
         let (address, len) = (block.as_mut_ptr() as u64, block.len().min(len) as u32);
         let place = usize::from(self.tail % BUFFERS);
         // SAFETY: there are `BUFFERS` entries, which only this thread writes to; the kernel reads
-        // those before the tail, and this one is after it.
+        // only entries before the tail, and this entry is after it.
         unsafe {
             let entry = &mut *self.entries.add(place);
             entry.set_addr(address);

@@ -12,14 +12,14 @@ const KEPT_OUTPUTS: usize = 64;
 /// Empty outputs with some capacity.
 pub(super) struct SpareOutputs {
     outputs: Vec<Output>,
-    /// Their memory.
+    /// Memory of `outputs`, in bytes.
     bytes: usize,
-    /// Accounts for that memory and for that of the queued outputs.
+    /// Accounts for the memory of the spare and of the queued outputs.
     overhead: Overhead,
 }
 
 impl SpareOutputs {
-    /// Starts with one output, which is written to while the first is being sent.
+    /// Starts with one output, which the worker fills while its first output is being sent.
     pub(super) fn new() -> Self {
         let outputs = Vec::with_capacity(KEPT_OUTPUTS);
         let mut spare = SpareOutputs { outputs, bytes: 0, overhead: Overhead::default() };
@@ -44,8 +44,8 @@ impl SpareOutputs {
         }
     }
 
-    /// Records their memory together with that of the queued outputs. A reused output moves between
-    /// the two, which does not change the sum.
+    /// Records the memory of the spare outputs together with `queued_bytes`, that of the queued
+    /// ones. A reused output moves between the two, which does not change the sum.
     pub(super) fn measure(&mut self, queued_bytes: usize) {
         self.overhead.set(self.bytes + queued_bytes);
     }

@@ -1,16 +1,16 @@
 //! Before a busy worker sleeps, it yields its processor, most often to clients on the same machine.
-//! What they send meanwhile is served without a sleep and a wakeup, which cost more than a request.
-//! Requests do not wake a worker that has yielded. A worker therefore yields only while its load is
-//! so high that it would not sleep for long, and stops for a while after another thread has kept
-//! the processor for long.
+//! Requests that they send meanwhile are served without a sleep and a wakeup, which cost more than
+//! a request. Requests do not wake a worker that has yielded. A worker therefore yields only while
+//! its load is so high that it would not sleep for long, and stops for a while after another thread
+//! has kept the processor for long.
 
 use std::time::{Duration, Instant};
 
 /// Events per millisecond of a busy worker, and the period over which they are counted.
 const BUSY_EVENTS: u128 = 16;
 const WINDOW: Duration = Duration::from_millis(1);
-/// How long another thread must run before that counts as long, and how long the worker then does
-/// not yield.
+/// Minimum time for which another thread runs that counts as long, and how long the worker then
+/// does not yield.
 const LONG: Duration = Duration::from_millis(2);
 const YIELD_PAUSE: Duration = Duration::from_millis(20);
 

@@ -95,7 +95,7 @@ fn times(shared: &Shared, workers: usize) -> Option<Vec<ThreadTimes>> {
     threads.map(|thread| ThreadTimes::of(*thread.get()?)).collect()
 }
 
-/// What workers have received.
+/// The bytes that workers have received, and the number of reads.
 #[derive(Clone, Copy)]
 struct Arrived {
     bytes: u64,

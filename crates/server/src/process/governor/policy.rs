@@ -1,17 +1,17 @@
 //! The governor's policy as a pure function: samples in, a decision out.
 
-/// Workers wait too much for processors if they wait for this share of the time in which they want
-/// one.
+/// Workers compete too much for processors if they wait for one for this share of the time in which
+/// they are runnable.
 const CONTENDED: f64 = 0.2;
 /// Consecutive contended rounds before a worker retires.
 const CONTENDED_ROUNDS: u32 = 5;
-/// A worker is saturated if it wants a processor for this share of the time.
+/// A worker is saturated if it is runnable for this share of the time.
 const SATURATED: f64 = 0.75;
 /// How busy the remaining workers may become when one retires, unless all are saturated.
 const SPARE: f64 = 0.6;
 /// More workers are needed if the active ones run for this share of the time.
 const NEEDED: f64 = 0.8;
-/// Consecutive such rounds before more become active: the active ones serve shorter bursts.
+/// Consecutive such rounds before more workers become active: the active ones serve shorter bursts.
 const NEEDED_ROUNDS: u32 = 4;
 /// The factor by which the number of active workers then grows.
 const NEEDED_TIMES: usize = 4;
@@ -28,18 +28,19 @@ const TRIAL_ROUNDS: u32 = 5;
 /// that wait for each reply send somewhat less to fewer workers, and in return few requests wait
 /// for a scheduler slice.
 const SERVED: f64 = 0.66;
-/// It is also undone if the bytes per read grow by this factor: clients that do not wait for
-/// replies send more than is served, and their requests queue up.
+/// A retirement is also undone if the bytes per read grow by this factor: clients that do not wait
+/// for replies send more than is served, and their requests queue up.
 const QUEUED: f64 = 1.5;
-/// Consecutive such rounds before it is undone.
+/// Consecutive such rounds before the retirement is undone.
 const QUEUED_ROUNDS: u32 = 2;
 /// Rounds without a retirement after more workers have become active.
 const SETTLING_ROUNDS: u32 = 10;
-/// The same if workers have become active within this many rounds of a retirement; doubled each
-/// time, up to the maximum.
+/// The number of such rounds if workers became active within this many rounds of a retirement;
+/// doubled each time, up to the maximum.
 const HOLD_ROUNDS: u32 = 50;
 const MAX_HOLD_ROUNDS: u32 = 3000;
-/// A worker is relieved if its share of running time exceeds the mean of the active ones by this.
+/// A worker is relieved if its share of running time exceeds the mean of the active ones by this
+/// much.
 const UNEVEN: f64 = 0.15;
 /// Consecutive uneven rounds before each relief.
 const UNEVEN_ROUNDS: u32 = 3;
@@ -89,8 +90,8 @@ pub(super) struct Policy {
     queued_rounds: u32,
     uneven_rounds: u32,
     trial: Option<Trial>,
-    /// The share of the bytes that arrived with all workers that still arrives, as the trials
-    /// found.
+    /// The bytes that arrive now as a share of those that arrived with all workers: the product of
+    /// the trials' results.
     served: f64,
     /// Bytes per read before the last retirement.
     bytes_per_read: f64,

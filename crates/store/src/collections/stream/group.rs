@@ -67,8 +67,8 @@ impl Weigh for NameOf {
 }
 
 impl Weigh for Arc<Group> {
-    /// The number of its parts in a file: the group itself, its pending entries, the number of
-    /// consumers, and each consumer with its pending ids.
+    /// Returns the number of the group's parts in a file: the group itself, its pending entries,
+    /// the number of consumers, and each consumer with its pending ids.
     fn weight(&self) -> u64 {
         2 + self.pending.len() + self.consumers.weight()
     }

@@ -153,7 +153,7 @@ fn wide(bytes: &[u8], count: usize) -> Option<StringValue<'static>> {
     Some(StringValue::Int(i64::from_le_bytes(all) >> (64 - 8 * count)))
 }
 
-/// The same as [`read`], for integers.
+/// Like [`read`], but `None` if the element is not an integer.
 #[inline]
 pub(super) fn read_int(listpack: &[u8], at: usize) -> Option<(i64, usize)> {
     match read(listpack, at)? {

@@ -157,8 +157,8 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
         }
     }
 
-    /// Removes as many of the first values as have a total weight of at most `most`. Returns what
-    /// has to be dropped.
+    /// Removes as many of the first values as have a total weight of at most `most`. Returns the
+    /// removed part, to be dropped by the caller.
     pub(crate) fn cut_front(&mut self, most: u64) -> Cut<K, V> {
         let mut cut = Cut { nodes: Vec::new(), values: Vec::new() };
         let removed = cut_front(&mut self.top, most, &mut cut);
@@ -191,8 +191,8 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
         walk_back(&self.top, to, &mut visit).break_value()
     }
 
-    /// Visits values in order, from the one in which the sum of weights exceeds `rank`. That one is
-    /// visited with the remainder of `rank`, the others with 0.
+    /// Visits values in order, from the first value at which the sum of weights exceeds `rank`.
+    /// That value is visited with the remainder of `rank`, all later values with 0.
     pub(crate) fn walk_rank<'a, B>(
         &'a self,
         rank: u64,
@@ -252,7 +252,7 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
     }
 }
 
-/// The part that was removed from a map.
+/// The part that was removed from a map. Dropping it may take long ([`Cut::is_large`]).
 #[derive(Debug)]
 pub(crate) struct Cut<K, V> {
     nodes: Vec<Arc<Node<K, V>>>,

@@ -50,7 +50,7 @@ pub struct StreamEntry<'a> {
 }
 
 impl<'a> StreamEntry<'a> {
-    /// Returns its fields and values.
+    /// Returns the entry's fields and values.
     #[must_use]
     pub fn fields(&self) -> Fields<'a> {
         self.fields.clone()
@@ -176,7 +176,7 @@ pub struct NewEntry<'a> {
     node: Option<Node>,
 }
 
-/// An entry of at least this size gets a node of its own.
+/// The minimum size of an entry, in bytes, that gets a separate node.
 const LARGE_BYTES: usize = 16 * 1024;
 
 impl<'a> NewEntry<'a> {
@@ -248,12 +248,12 @@ impl Node {
         self.live.into()
     }
 
-    /// Returns it in the format of files.
+    /// Returns the listpack, which is written to files unchanged.
     pub(crate) fn listpack(&self) -> &[u8] {
         &self.listpack
     }
 
-    /// Returns its memory in bytes.
+    /// Returns the node's memory in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.listpack.capacity() as u64
     }
@@ -369,7 +369,7 @@ impl Node {
     }
 }
 
-/// Overwrites the first two elements.
+/// Overwrites the first two elements: the numbers of live and of deleted entries.
 fn note_counts(listpack: &mut Vec<u8>, live: i64, deleted: i64) {
     let counts = read_int(listpack, START).and_then(|it| read_int(listpack, it.1));
     let Some((_, end)) = counts else { return };

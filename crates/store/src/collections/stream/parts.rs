@@ -14,7 +14,7 @@ pub enum StreamPart<'a> {
     Node {
         /// The node's key.
         first: Id,
-        /// Its listpack.
+        /// The node's listpack.
         listpack: &'a [u8],
     },
     /// The stream's own metadata.
@@ -35,7 +35,7 @@ pub enum StreamPart<'a> {
     },
     /// A consumer group.
     Group {
-        /// Its name.
+        /// The group's name.
         name: &'a [u8],
         /// The id of the last delivered entry.
         last_id: Id,
@@ -46,7 +46,7 @@ pub enum StreamPart<'a> {
     },
     /// A pending entry.
     Pending {
-        /// Its id.
+        /// The entry's id.
         id: Id,
         /// When it was last delivered, in milliseconds since 1970.
         delivered_ms: u64,
@@ -57,7 +57,7 @@ pub enum StreamPart<'a> {
     Consumers(u64),
     /// A consumer.
     Consumer {
-        /// Its name.
+        /// The consumer's name.
         name: &'a [u8],
         /// When it last tried to read, in milliseconds since 1970.
         seen_ms: u64,

@@ -214,7 +214,7 @@ fn damaged_nodes_are_refused() {
     assert!(refused > listpack.len());
 }
 
-/// A large entry is a node of its own, which stays as it was made.
+/// A large entry has a separate node, to which nothing is added.
 #[test]
 fn large_entries_are_nodes_of_their_own() {
     let mut stream = Stream::default();

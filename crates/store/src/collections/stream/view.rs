@@ -24,9 +24,9 @@ pub struct ConsumerView<'a> {
 /// An entry that has been delivered but not acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct PendingView<'a> {
-    /// Its id.
+    /// The entry's id.
     pub id: Id,
-    /// The name of its consumer.
+    /// The name of the entry's consumer.
     pub consumer: &'a [u8],
     /// When it was last delivered, in milliseconds since 1970.
     pub delivered_ms: u64,
@@ -70,7 +70,7 @@ impl Stream {
 }
 
 impl<'a> GroupView<'a> {
-    /// Returns its name.
+    /// Returns the group's name.
     #[must_use]
     pub fn name(self) -> &'a [u8] {
         self.name
@@ -88,7 +88,7 @@ impl<'a> GroupView<'a> {
         self.group.entries_read
     }
 
-    /// Returns the number of entries that it has not read yet, if known.
+    /// Returns the number of entries that the group has not read yet, if known.
     #[must_use]
     pub fn lag(self) -> Option<i64> {
         self.stream.lag(self.group)
@@ -145,31 +145,31 @@ impl<'a> GroupView<'a> {
 }
 
 impl<'a> ConsumerView<'a> {
-    /// Returns its name.
+    /// Returns the consumer's name.
     #[must_use]
     pub fn name(self) -> &'a [u8] {
         self.name
     }
 
-    /// Returns when it last tried to read, in milliseconds since 1970.
+    /// Returns when the consumer last tried to read, in milliseconds since 1970.
     #[must_use]
     pub fn seen_ms(self) -> u64 {
         self.consumer.seen_ms
     }
 
-    /// Returns when it last received an entry.
+    /// Returns when the consumer last received an entry, in milliseconds since 1970.
     #[must_use]
     pub fn active_ms(self) -> Option<u64> {
         self.consumer.active_ms
     }
 
-    /// Returns the number of its pending entries.
+    /// Returns the number of the consumer's pending entries.
     #[must_use]
     pub fn pending_count(self) -> u64 {
         self.consumer.pending.len()
     }
 
-    /// Visits its pending entries from an id on, until `visit` breaks.
+    /// Visits the consumer's pending entries from an id on, until `visit` breaks.
     pub fn walk_pending<B>(
         self,
         from: Id,

@@ -13,7 +13,7 @@ use crate::sync::cache_line::prefetch;
 use crate::sync::holds::{self, Work};
 
 /// The maximum number of entries that one step removes from a segment; each removal may move a few
-/// others.
+/// other entries.
 const EXPIRED: usize = 64;
 
 impl Table {

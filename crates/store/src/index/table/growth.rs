@@ -22,8 +22,8 @@ use crate::sync::latch;
 
 /// Two neighbours merge if they have no more entries than this together.
 const MERGE_ENTRIES: u32 = 180;
-/// A segment with more overflow entries than this is not split any more, since all of them would
-/// move at once; their keys have equal hashes, which splitting does not separate.
+/// A segment with more overflow entries than this is no longer split, since all of them would move
+/// at once; their keys have equal hashes, which splitting does not separate.
 const SPLIT_OVERFLOW: usize = 256;
 /// The number of buckets whose halves are recorded at one insertion.
 const BUCKETS_RECORDED: usize = 4;

@@ -1,5 +1,5 @@
-//! redis-rs: a queue whose consumers are killed and return, a leaderboard, sessions, and messages
-//! to many subscribers.
+//! Uses redis-rs for a queue whose consumers are killed and return, a leaderboard, sessions, and
+//! messages to many subscribers.
 
 use std::collections::HashMap;
 use std::process::{Child, Command};
@@ -27,7 +27,8 @@ fn connect() -> Connection {
     client(2).get_connection().expect("a connection")
 }
 
-/// Jobs stay in the consumer's list until they are done: its successor finds them there.
+/// Jobs stay in the consumer's list until they are done, so that the consumer's successor finds
+/// them there.
 fn consume(name: &str) -> RedisResult<()> {
     let (mut connection, own) = (connect(), format!("work:{name}"));
     let end = |connection: &mut Connection, job: &str| -> RedisResult<()> {
@@ -69,7 +70,7 @@ fn queue(connection: &mut Connection) -> RedisResult<()> {
         for batch in (first..first + part).step_by(BATCH) {
             let _: () = connection.rpush("jobs", (batch..batch + BATCH).collect::<Vec<_>>())?;
         }
-        // Consumers are killed in turn at work and in BLMOVE.
+        // Consumers are killed alternately while they work and while they wait in BLMOVE.
         let wanted = first + if kill % 2 == 0 { part / 2 } else { part };
         until("jobs", || connection.llen::<_, usize>("done").expect("a length") >= wanted);
         let victim = &mut consumers[kill % CONSUMERS];
@@ -85,13 +86,13 @@ fn queue(connection: &mut Connection) -> RedisResult<()> {
     let mut done: Vec<usize> = connection.lrange("done", 0, -1)?;
     done.sort_unstable();
     assert!(done.into_iter().eq(0..jobs));
-    // Neither a job waits nor does a consumer have one.
+    // No job is waiting, and no consumer has a job.
     assert_eq!(connection.del::<_, i64>("done")?, 1);
     assert_eq!(redis::cmd("DBSIZE").query::<i64>(connection)?, 0);
     Ok(())
 }
 
-/// Numbers that look random and are the same in each run.
+/// Returns a generator of pseudorandom numbers below a bound, which are the same in each run.
 fn chance(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |below| {
@@ -185,7 +186,7 @@ fn sessions(connection: &mut Connection) -> RedisResult<()> {
     let mut late = connect();
     redis::cmd("WATCH").arg(&keys[0]).exec(&mut late)?;
     until("the end of half", || connection.exists(&keys) == Ok(SESSIONS / 2));
-    // The session has expired, so it must not come back without its user.
+    // The session has expired, so it must not be created again without its user.
     let set =
         redis::pipe().atomic().hset(&keys[0], "visits", 1).query::<Option<(i64,)>>(&mut late)?;
     assert_eq!(set, None);

@@ -2,7 +2,7 @@
 
 use crate::{Error, Flags};
 
-/// The error of a subcommand with too many arguments.
+/// The error for a subcommand with too many arguments.
 pub(super) fn unknown_use(subcommand: &str) -> Error {
     Error::unknown_form("CLIENT", subcommand.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! Closing connections of other clients, and unblocking them.
+//! CLIENT KILL and CLIENT UNBLOCK: closing connections of other clients, and ending their waits.
 
 use super::common::{ADMIN, unknown_use};
 use super::list;
@@ -7,7 +7,7 @@ use crate::state::users::Users;
 use crate::{Category, Class, ClientInfo, Command, Context, Error, Group, Keys, Notes};
 use nagi_proto::Args;
 
-/// The filters of CLIENT KILL; one that is not given accepts any connection.
+/// The filters of CLIENT KILL; a missing filter accepts all connections.
 #[derive(Default)]
 struct Filter<'a> {
     id: Option<u64>,
@@ -15,7 +15,7 @@ struct Filter<'a> {
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
     user: Option<&'a [u8]>,
-    /// The latest time at which it connected, in milliseconds since 1970.
+    /// The latest time of connecting, in milliseconds since 1970.
     connected_by_ms: Option<u64>,
 }
 
@@ -32,8 +32,8 @@ impl<'a> Filter<'a> {
             && self.connected_by_ms.is_none_or(|by_ms| client.connected_at_ms <= by_ms)
     }
 
-    /// Reads the options, each of which may be repeated, with the last one taking precedence. Also
-    /// returns whether to skip the requesting client.
+    /// Reads the options. If an option is repeated, the last one takes precedence. Also returns
+    /// whether to skip the requesting client.
     fn parse(
         users: &Users,
         now_ms: u64,
@@ -90,7 +90,7 @@ fn kill<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut clients = cx.server.clients();
     clients.retain(|client| filter.accepts(client) && !(skip_me && client.id == own_id));
     let count = clients.len();
-    // The requesting client gets its reply first.
+    // If it closes itself, the requesting client first gets its reply.
     cx.client.closing |= clients.iter().any(|client| client.id == own_id);
     clients.retain(|client| client.id != own_id);
     cx.server.kill(&clients);

@@ -1,4 +1,4 @@
-//! The state of connections, a line for each.
+//! CLIENT LIST and CLIENT INFO: a line with the state of each connection.
 
 use super::common::{ADMIN, PLAIN};
 use crate::runtime::arguments::{RemainingArguments, integer, is};
@@ -78,7 +78,7 @@ fn chosen(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<Arc<ClientInfo>>, Erro
     Err(Error::SYNTAX)
 }
 
-/// Reads a class of connections.
+/// Parses a class of connections.
 pub(super) fn class(word: &[u8]) -> Result<Class, Error> {
     Class::named(word).ok_or_else(|| Error::quoting("ERR Unknown client type '", word, "'"))
 }

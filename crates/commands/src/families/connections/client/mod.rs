@@ -120,14 +120,14 @@ static SETNAME: Command = Command {
     run: setname,
 };
 
-/// Reads a connection's name.
+/// Parses a connection's name.
 pub(crate) fn name(word: &[u8]) -> Result<String, Error> {
     printable(word).ok_or(Error::fixed(
         "ERR Client names cannot contain spaces, newlines or special characters.",
     ))
 }
 
-/// A word that CLIENT LIST can show, whose fields are separated by spaces.
+/// A word for CLIENT LIST, whose fields are separated by spaces; `None` if it contains one.
 fn printable(word: &[u8]) -> Option<String> {
     word.iter().all(u8::is_ascii_graphic).then(|| String::from_utf8_lossy(word).into_owned())
 }

@@ -1,4 +1,4 @@
-//! CLIENT TRACKING: a client that caches what it has read is notified when that changes.
+//! CLIENT TRACKING: a client that caches data is notified when the data changes.
 
 use super::common::PLAIN;
 use crate::runtime::arguments::{RemainingArguments, integer, is};
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 struct TrackingRequest {
     is_on: bool,
     options: TrackingOptions,
-    /// In the order in which they are given.
+    /// In the order in which they were given.
     prefixes: Vec<Box<[u8]>>,
 }
 
@@ -63,7 +63,7 @@ fn overlap(prefix: &[u8], known: &[u8], which: &str) -> Error {
     ))
 }
 
-/// Checks that options are compatible, also with those that are already set.
+/// Checks that the options are compatible with each other and with those that are already set.
 fn check(before: Option<&TrackingOptions>, request: &TrackingRequest) -> Result<(), Error> {
     let (options, prefixes) = (&request.options, &request.prefixes);
     let fail = |text| Err(Error::fixed(text));
@@ -95,7 +95,7 @@ fn check(before: Option<&TrackingOptions>, request: &TrackingRequest) -> Result<
     check_prefixes(before, prefixes)
 }
 
-/// Checks that no prefix overlaps another one, or one that is already set.
+/// Checks that prefixes do not overlap each other or those that are already set.
 fn check_prefixes(before: Option<&TrackingOptions>, prefixes: &[Box<[u8]>]) -> Result<(), Error> {
     for (number, prefix) in prefixes.iter().enumerate() {
         let overlaps = |known: &[u8]| known.starts_with(prefix) || prefix.starts_with(known);
@@ -209,7 +209,7 @@ fn getredir<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The client that is notified instead of this one; 0 for none, -1 if this one does not track.
+/// The client to which invalidations are redirected; 0 if there is none, -1 without tracking.
 fn redirect(cx: &Context<'_>) -> i64 {
     cx.client.tracking.as_ref().map_or(-1, |tracking| {
         i64::try_from(tracking.options.redirect.unwrap_or(0)).unwrap_or(i64::MAX)

@@ -3,27 +3,27 @@
 
 use std::cmp::Ordering;
 
-/// Elements that are sorted at once, before merging.
+/// The length of the runs that are sorted at once, before they are merged.
 const RUN: usize = 32;
 /// Elements that are merged between two readings of the clock.
 const STRIDE: usize = 64;
 
-/// Indexes of elements that are being sorted. The sort is stable.
+/// Merge sort of the indexes of elements, which can be paused. The sort is stable.
 #[derive(Debug)]
 pub(super) struct MergeSort {
     elements: usize,
     places: Vec<usize>,
-    /// The merged part of `places`; of the same length at the end of a pass.
+    /// The merged part of `places`; as long as `places` at the end of a pass.
     merged: Vec<usize>,
-    /// The length of the sorted runs; 0 before the first are sorted.
+    /// The length of the sorted runs; 0 before the initial runs are sorted.
     width: usize,
-    /// The progress in merging the next two runs.
+    /// The progress in merging two adjacent runs.
     left: usize,
     right: usize,
 }
 
 impl MergeSort {
-    /// A sort of `elements` elements, in their original order.
+    /// Begins to sort `elements` elements, which are in their original order.
     pub(super) fn new(elements: usize) -> Self {
         let (places, merged) = (Vec::with_capacity(elements), Vec::with_capacity(elements));
         MergeSort { elements, places, merged, width: 0, left: 0, right: 0 }
@@ -52,7 +52,7 @@ impl MergeSort {
         true
     }
 
-    /// The sorted places.
+    /// The indexes in sorted order.
     pub(super) fn places(&self) -> &[usize] {
         &self.places
     }

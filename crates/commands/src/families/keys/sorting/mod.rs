@@ -1,8 +1,9 @@
-//! SORT and SORT_RO: the elements of a list, a set or a sorted set in another order.
+//! SORT and SORT_RO: return or store the elements of a list, a set or a sorted set in another
+//! order.
 //!
-//! The value is read as of one moment, and with STORE it is claimed together with the destination.
-//! The keys of BY and GET depend on the elements and cannot be claimed: each is looked up when it
-//! is needed.
+//! The value is read as of one moment. With STORE, its key is claimed together with the
+//! destination. The keys of BY and GET depend on the elements and cannot be claimed in advance, so
+//! each is looked up when it is needed.
 
 mod merge;
 mod pattern;
@@ -84,8 +85,8 @@ const CATEGORIES: Category =
 const COMPLEXITY: &str = "O(N*log(N) + M), N being the elements, M those that are returned; O(M) \
                           where nothing is sorted";
 
-/// Reads a request. Keys that depend on elements cannot be checked individually, so that a request
-/// with such keys needs permission to read all keys.
+/// Parses a request. Keys that depend on elements cannot be checked individually, so a request with
+/// such keys needs the permission to read all keys.
 fn permitted(cx: &mut Context<'_>, args: Args<'_>, may_store: bool) -> Result<Request, Error> {
     let mut request = Request::parse(args, may_store)?;
     request.is_in_script = cx.client.restrictions.contains(Restrictions::IN_SCRIPT);

@@ -1,4 +1,4 @@
-//! The values of keys that are derived from elements: the patterns of BY and GET.
+//! The values of keys that BY and GET derive from elements by patterns.
 
 use crate::Context;
 use nagi_proto::resp::Writer;
@@ -6,7 +6,7 @@ use nagi_store::{Rope, StringValue, Text, Value};
 use std::cmp::Ordering;
 use std::ops::Deref;
 
-/// A string that is owned while its elements are sorted.
+/// An owned string, since elements are sorted without latches.
 #[derive(Clone, Debug)]
 pub(super) enum OwnedString {
     Bytes(Box<[u8]>),
@@ -37,7 +37,7 @@ impl OwnedString {
         }
     }
 
-    /// Allocated bytes.
+    /// Its allocated bytes.
     pub(super) fn own_bytes(&self) -> usize {
         match self {
             OwnedString::Bytes(bytes) => bytes.len(),
@@ -52,7 +52,7 @@ impl OwnedString {
         }
     }
 
-    /// In lexicographic order of bytes.
+    /// Compares the bytes lexicographically.
     pub(super) fn compare(&self, other: &OwnedString) -> Ordering {
         fn pieces(string: &OwnedString) -> Vec<&[u8]> {
             match string {
@@ -67,7 +67,7 @@ impl OwnedString {
     }
 }
 
-/// The position of the asterisk in a pattern, if it has one: Redis' patterns end at a zero byte.
+/// The position of the asterisk in a pattern, if any. As in Redis, a zero byte ends the pattern.
 fn asterisk(pattern: &[u8]) -> Option<usize> {
     pattern.iter().take_while(|byte| **byte != 0).position(|byte| *byte == b'*')
 }
@@ -77,8 +77,8 @@ pub(super) fn has_asterisk(pattern: &[u8]) -> bool {
     asterisk(pattern).is_some()
 }
 
-/// The value of a pattern for an element: the element, or a string, or a field of a hash after
-/// `->`.
+/// Looks up the value of a pattern for an element: the element itself (`#`), the string under a
+/// key, or, with `->`, a field of a hash.
 pub(super) fn look_up(
     cx: &Context<'_>,
     pattern: &[u8],

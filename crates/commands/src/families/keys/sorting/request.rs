@@ -6,16 +6,16 @@ use crate::runtime::arguments::{integer, is};
 use nagi_proto::Args;
 use std::ops::Range;
 
-/// The options of a request; patterns by their positions among the arguments.
+/// The options of a request. Patterns are given by their positions among the arguments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Request {
     pub(super) descends: bool,
     pub(super) is_alphabetic: bool,
-    /// The number of elements to skip, and the number to return; all if that is negative.
+    /// The number of elements to skip, and the number to return; a negative number means all.
     limit: Option<(i64, i64)>,
     /// The pattern by which elements are sorted.
     pub(super) by: Option<usize>,
-    /// Whether they keep their order.
+    /// Whether the elements keep their order.
     pub(super) is_unsorted: bool,
     /// Whether it comes from a script.
     pub(super) is_in_script: bool,
@@ -44,7 +44,7 @@ impl Request {
                 at += 1;
             } else if is(option, "BY") && left >= 1 {
                 request.by = Some(at);
-                // If any of several has no asterisk, the elements are not sorted.
+                // If any of several BY patterns has no asterisk, the elements are not sorted.
                 request.is_unsorted |= !has_asterisk(args.at(at));
                 at += 1;
             } else if is(option, "GET") && left >= 1 {
@@ -57,7 +57,7 @@ impl Request {
         Ok(request)
     }
 
-    /// The part of this number of ordered elements that is returned.
+    /// The range of the elements to return, given their number.
     pub(super) fn range(&self, elements: u64) -> Range<u64> {
         let Some((start, count)) = self.limit else { return 0..elements };
         let start = u64::try_from(start).unwrap_or(0).min(elements);
@@ -66,7 +66,7 @@ impl Request {
     }
 }
 
-/// The argument after the last STORE option.
+/// The position of the argument after the last STORE option.
 pub(super) fn destination(args: Args<'_>) -> Range<usize> {
     let (mut at, mut found) = (2, 0..0);
     while let Some(word) = args.get(at) {

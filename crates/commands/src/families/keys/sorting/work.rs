@@ -1,5 +1,5 @@
-//! Sorting, slice by slice: elements are collected, weighed and ordered, and then returned or
-//! stored.
+//! Sorting, slice by slice: elements are collected, get their weights and are ordered; then they
+//! are returned or stored.
 
 use crate::families::elements::ELEMENTS_PER_HOLD;
 use crate::families::keys::sorting::merge::MergeSort;
@@ -14,12 +14,12 @@ use nagi_store::{Kind, SharedValue, StringValue, Text, Value, free_elsewhere};
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
 
-/// Elements between two readings of the clock, each of which may need lookups.
+/// Elements between two readings of the clock. Each may need lookups.
 const STRIDE: usize = 16;
 
 const NO_NUMBER: Error = Error::fixed("ERR One or more scores can't be converted into double");
 
-/// The key by which an element is sorted.
+/// The weight by which an element is sorted.
 #[derive(Debug)]
 enum Weight {
     /// The element itself.
@@ -43,13 +43,13 @@ pub(super) struct Sorting {
     elements: Vec<Element>,
     charge: Charge,
     own_bytes: usize,
-    /// The elements of the source to collect, and the number collected so far.
+    /// The range of the source's elements to collect, and the number collected so far.
     wanted: Range<u64>,
     collected: u64,
-    /// The number of elements with weights.
+    /// The number of elements that have their weights.
     weighed: usize,
     order: Option<MergeSort>,
-    /// The ordered elements to return.
+    /// The range of the ordered elements to return.
     result: Range<usize>,
 }
 
@@ -174,8 +174,8 @@ impl Sorting {
         self.result.len() * self.request.get.len().max(1)
     }
 
-    /// Passes some strings of the result to `show`, from an index on, until `show` breaks off;
-    /// returns their number. `None` is a missing value.
+    /// Passes some strings of the result to `show`, beginning with the string at index `from`.
+    /// Returns their number. `None` stands for a missing value.
     pub(super) fn show(
         &self,
         cx: &mut Context<'_>,
@@ -230,7 +230,7 @@ impl Stored {
         Stored { list: new.begin(Kind::List), len: 0 }
     }
 
-    /// Adds elements until the slice is over; returns the list once it is complete.
+    /// Adds elements until the slice is over. Returns the list once it is complete.
     pub(super) fn go_on(
         &mut self,
         cx: &mut Context<'_>,

@@ -11,7 +11,7 @@ pub(super) const ADMIN: Flags = Flags::ADMIN.union(PLAIN);
 /// Tips for clusters: users must be changed on all nodes.
 pub(super) const TIPS: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
-/// The error of a subcommand with unknown arguments.
+/// The error for a subcommand with wrong arguments.
 pub(super) fn wrong_use(args: Args<'_>) -> Error {
     let word = String::from_utf8_lossy(args.at(1));
     Error::new(format!(

@@ -1,4 +1,4 @@
-//! The file of users (`aclfile`).
+//! ACL LOAD and ACL SAVE: the ACL file (`aclfile`).
 
 use super::common::{ADMIN, TIPS};
 use super::users::take_effect;

@@ -23,7 +23,7 @@ fn cat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         Error::new(format!("ERR Unknown category '{}'", String::from_utf8_lossy(word)))
     })?;
     let is_in = |entry: &&Entry| entry.command.all_categories().contains(category);
-    // A command with subcommands represents them all only if it can be run without one.
+    // Commands and subcommands are listed separately, each by its own categories.
     let found: Vec<&Entry> = cx.server.commands().entries().iter().filter(is_in).collect();
     reply.array(found.len());
     found.iter().for_each(|entry| reply.bulk(entry.full_name.as_bytes()));

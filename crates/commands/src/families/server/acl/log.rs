@@ -1,4 +1,4 @@
-//! ACL LOG: logins and requests that were refused.
+//! ACL LOG: failed logins and refused requests.
 
 use super::common::{ADMIN, wrong_use};
 use crate::runtime::arguments::{integer, is};

@@ -1,4 +1,4 @@
-//! Users: the client's own, all others, and their rules.
+//! The rules of users, and the client's own user.
 
 use super::common::{ADMIN, PLAIN, TIPS};
 use crate::runtime::rights;
@@ -74,7 +74,7 @@ pub(super) static LIST: Command = Command {
     run: list,
 };
 
-/// Names of users, and rules with their passwords.
+/// The arguments that are secret: users, and their rules, which may contain passwords.
 fn users_and_rules(args: Args<'_>) -> Vec<usize> {
     (2..args.len()).collect()
 }
@@ -152,9 +152,8 @@ fn setuser<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Applies changes of users to clients that are connected: requests are checked from now on,
-/// clients of removed users are closed, and so are subscribers of channels that their user may no
-/// longer use.
+/// Applies changed users to connected clients: requests are checked from now on; clients of removed
+/// users are closed, and so are subscribers to channels that their users may no longer use.
 pub(super) fn take_effect(cx: &mut Context<'_>, before: &UsersByName) {
     rights::note_users(cx.server);
     let users = cx.server.config().users().all();
@@ -169,7 +168,7 @@ pub(super) fn take_effect(cx: &mut Context<'_>, before: &UsersByName) {
     let mut clients = cx.server.clients();
     clients.retain(is_over);
     let own_id = cx.client.info.id;
-    // The requesting client gets its reply first.
+    // If it closes itself, the requesting client first gets its reply.
     cx.client.closing |= clients.iter().any(|client| client.id == own_id);
     clients.retain(|client| client.id != own_id);
     cx.server.kill(&clients);
