@@ -1,4 +1,4 @@
-//! The limits of commands over HTTP, and malicious requests: too many at a time, too long, cut off,
+//! The limits of commands over HTTP, and malicious requests: too many at once, too long, cut off,
 //! or ambiguous.
 
 use harness::{Connection, allow_open_files, until};
@@ -31,7 +31,8 @@ fn values_come_by_post_of_any_length_and_in_chunks() {
         let response = client.receive(true);
         assert_eq!(response.status, status, "{method} {target} {chunks}: {}", response.text());
         redis.check("STRLEN a", format!(":{length}\r\n"));
-        // The next request begins where the body ends, and there is none after a wrong body.
+        // The next request begins where the body ends. After an invalid body there is no next
+        // request.
         if chunks.starts_with('x') {
             assert_eq!(client.connection.rest(), b"", "{chunks}");
             continue;
@@ -42,7 +43,7 @@ fn values_come_by_post_of_any_length_and_in_chunks() {
     }
 }
 
-/// The head alone decides: the bodies never end.
+/// The head alone decides whether the body is read: the bodies never end.
 #[test]
 fn a_chunked_body_is_read_only_if_its_command_may_run() {
     let server = nagi(&["--http-commands", "+@read"]);
@@ -61,7 +62,8 @@ fn a_chunked_body_is_read_only_if_its_command_may_run() {
 #[test]
 fn a_chunked_value_may_be_as_long_as_others() {
     const CHUNK: usize = 1 << 20;
-    /// The memory for anything but the value. It includes what the tests' build needs in addition.
+    /// Memory for everything except the value, in bytes. It includes what the tests' build
+    /// additionally needs.
     const OVERHEAD: u64 = 8 << 20;
     let server = nagi(&[]);
     let mut redis = server.connect_resp();
@@ -274,7 +276,7 @@ fn readers_that_stall_hold_little_of_a_long_value() {
                 let (mut client, mut letters) = (Client::of(&server), 0);
                 client.send(method, target, "", body);
                 assert_eq!(client.head().0, 200);
-                // By now everything between the value and the socket has been allocated.
+                // By this time, everything between the value and the socket has been allocated.
                 while letters < 1 << 20 {
                     read(&mut client, &mut letters);
                 }
@@ -352,4 +354,19 @@ fn the_start_screen_says_that_a_get_may_change_data() {
         let log = server.log();
         assert_eq!(log.contains("http-writes-by-get yes"), expected, "{log}");
     }
+}
+
+/// The rules would only see the container.
+#[test]
+fn a_subcommand_is_not_taken_from_the_body() {
+    let server = nagi(&[]);
+    let mut client = Client::of(&server);
+    for (target, body) in [("/ACL", "LIST"), ("/CONFIG", "RESETSTAT"), ("/CLIENT", "LIST")] {
+        for method in ["PUT", "POST"] {
+            let response = client.ask(method, target, "", body.as_bytes());
+            let expected = "a subcommand must be in the path, not in the body\n";
+            assert_eq!((response.status, &*response.text()), (400, expected), "{target}");
+        }
+    }
+    assert_eq!(client.ask("POST", "/ACL/LIST", "", b"").status, 403);
 }

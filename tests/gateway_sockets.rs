@@ -1,4 +1,5 @@
-//! Commands over WebSockets: subscriptions that end, and the closing handshake (RFC 6455, 7).
+//! Commands over WebSockets: subscriptions that end, and the closing handshake (RFC 6455, section
+//! 7).
 
 use harness::until;
 
@@ -6,7 +7,7 @@ use crate::gateway::{Client, Socket, nagi};
 
 const MASK: [u8; 4] = [9, 8, 7, 6];
 
-/// A frame of a client, whose first byte is `head`.
+/// Encodes a frame of a client, whose first byte is `head`.
 fn frame(head: u8, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).expect("a short payload");
     let mut frame = vec![head, 0x80 | length];
@@ -47,7 +48,7 @@ fn a_socket_that_breaks_the_protocol_is_closed_with_a_code() {
     let server = nagi(&[]);
     let mut too_long = vec![0x82, 0xff];
     too_long.extend(TOO_LONG.to_be_bytes());
-    // The client goes on sending, and still gets the frame.
+    // The client continues to send, and must still receive the close frame.
     too_long.resize(3 << 20, 0);
     let unmasked = b"\x81\x02[]".to_vec();
     for (what, bytes, code) in [
@@ -111,8 +112,48 @@ fn after_the_last_unsubscription_a_socket_takes_other_commands() {
     let ended = "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n";
     raw.check("*1\r\n$11\r\nUNSUBSCRIBE\r\n", ended);
     raw.check("*1\r\n$6\r\nDBSIZE\r\n", ":0\r\n");
-    // A request has no subscriptions that it could end.
+    // A plain request has no subscriptions that it could end.
     let mut client = Client::of(&server);
     assert_eq!(client.post("/UNSUBSCRIBE", "").0, 403);
     assert_eq!(client.post("/", r#"["PUNSUBSCRIBE"]"#).0, 403);
+}
+
+/// While a command waits, the socket stays alive; and replies are read while a command is sent.
+#[test]
+fn a_socket_reads_while_it_sends() {
+    const LONG: usize = 200_000;
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    let long = |byte: &str| format!(r#"["SET","k","{}"]"#, byte.repeat(LONG));
+    let message = |text: &str| {
+        let mut frame = vec![0x81, 0xff];
+        frame.extend((text.len() as u64).to_be_bytes());
+        frame.extend([0; 4]);
+        frame.extend(text.bytes());
+        frame
+    };
+    let mut socket = Socket::open(&server, "/.json");
+    socket.0.connection.send(message(r#"["BLPOP","q","0"]"#));
+    socket.0.connection.send(message(&long("a")));
+    socket.0.connection.send(frame(0x89, b"ping"));
+    socket.0.connection.expect(b"\x8a\x04ping");
+    drop(socket);
+    until("the client is not blocked any more", || {
+        redis.run("INFO clients").text().contains("blocked_clients:0\r\n").then_some(())
+    })
+    .expect("its end is noticed");
+    redis.run_words(&[b"SET".as_slice(), b"large", &vec![b'x'; 40 << 20]]);
+    let mut socket = Socket::open(&server, "/.json");
+    let connection = &mut socket.0.connection;
+    for _ in 0..3 {
+        connection.send(message(r#"["GET","large"]"#));
+    }
+    connection.send(message(&long("b")));
+    for _ in 0..3 {
+        let head = connection.take(10);
+        assert_eq!(head[..2], [0x81, 0x7f]);
+        let length = u64::from_be_bytes(head[2..].try_into().expect("eight bytes"));
+        connection.take(usize::try_from(length).expect("a length"));
+    }
+    connection.expect(b"\x81\x13{\"SET\":[true,\"OK\"]}");
 }

@@ -1,4 +1,4 @@
-//! Metrics and health over HTTP, and which clients may see them.
+//! Metrics and health over HTTP, and which clients may access them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
@@ -6,22 +6,22 @@ use std::process::{Command, Stdio};
 
 use harness::{Connection, Server, nagi_binary, until};
 
-/// A server that also serves pages.
+/// Starts a server that also serves pages.
 fn nagi(more: &[&str]) -> Server {
     Server::nagi_with(&[&["--http-port", "any"], more].concat())
 }
 
 struct Response {
     status: u16,
-    /// By their names in lower case.
+    /// Header fields by name, in lower case.
     headers: BTreeMap<String, String>,
     body: String,
 }
 
-/// Sends a request unchanged, and receives everything until the server closes the connection.
+/// Sends a request unchanged. Receives everything until the server closes the connection.
 fn exchange(address: SocketAddr, request: impl AsRef<[u8]>) -> Response {
     let mut client = Connection::open(address);
-    // A request that is refused early is not read to its end.
+    // The server does not read a request to its end if it refuses it early.
     let _ = client.try_send(request);
     let text = String::from_utf8(client.rest()).expect("answers are text");
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text}"));
@@ -35,7 +35,7 @@ fn exchange(address: SocketAddr, request: impl AsRef<[u8]>) -> Response {
     }
 }
 
-/// Requests a page with further headers, each line with its end.
+/// Requests a page with additional header lines, each with its line break.
 fn get_with(server: &Server, path: &str, headers: &str) -> Response {
     let address = server.http();
     let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n");
@@ -46,14 +46,14 @@ fn get(server: &Server, path: &str) -> Response {
     get_with(server, path, "")
 }
 
-/// A page of metrics, each line of which has been checked.
+/// A page of metrics, of which each line has been checked.
 #[derive(Default)]
 struct Metrics {
-    /// By family: its type.
+    /// The type of each family.
     types: BTreeMap<String, String>,
-    /// By family: its unit.
+    /// The unit of each family.
     units: BTreeMap<String, String>,
-    /// By name and labels in their original form.
+    /// The value of each sample, by its name and labels as they were written.
     samples: BTreeMap<String, f64>,
 }
 
@@ -92,7 +92,7 @@ impl Metrics {
         metrics
     }
 
-    /// Adds a sample, which belongs to the family of the latest head.
+    /// Adds a sample, which must belong to the family of the latest head.
     fn add(&mut self, line: &str, family: &str, is_open: bool) {
         let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
         let (name, labels) = match series.strip_suffix('}') {
@@ -128,7 +128,8 @@ impl Metrics {
         *self.samples.get(series).unwrap_or_else(|| panic!("no {series}"))
     }
 
-    /// Checks that the buckets of every histogram grow and that the last one includes all.
+    /// Checks that the buckets of every histogram grow, and that the last bucket includes all
+    /// events.
     fn check_histograms(&self, text: &str) {
         let mut last: BTreeMap<String, f64> = BTreeMap::new();
         let buckets = text.lines().filter_map(|line| line.split_once("_bucket{"));
@@ -384,7 +385,7 @@ fn a_port_that_was_asked_for_must_be_free_and_the_default_need_not_be() {
     assert!(problem.contains("--http-port 0") && problem.contains(&remedy), "{problem}");
     let problem = start(&["--http-port", "any", "--http-bind", "127.0.0.1 0.0.0.0"]);
     assert!(problem.contains("--requirepass"), "{problem}");
-    // Whether this test uses the port or another process on this machine does.
+    // The port is used either by this test or by another process on this machine.
     let _default = TcpListener::bind("127.0.0.1:7379");
     let ports = std::env::temp_dir().join(format!("nagi-http-{}", std::process::id()));
     let mut command = Command::new(nagi_binary());
@@ -413,7 +414,8 @@ fn lines_are_those_of_mod_status() {
         .expect("it is counted");
         let fields: BTreeMap<&str, &str> =
             lines.lines().map(|line| line.split_once(": ").expect("a name and a value")).collect();
-        // prometheus-apache-exporter splits it at the slash and the dots, and panics without them.
+        // prometheus-apache-exporter splits the version at the slash and the dots, and panics
+        // without them.
         let version = fields["ServerVersion"].strip_prefix("nagi/").expect("our name");
         assert_eq!(version.split('.').filter(|it| it.parse::<u32>().is_ok()).count(), 3);
         let letters = fields["Scoreboard"];
@@ -511,5 +513,17 @@ fn the_page_is_whole_without_a_script_and_shows_names_as_text() {
         let file = get_with(&server, &path, login);
         assert!(file.status == 200 && file.headers["content-type"].starts_with(kind), "{path}");
         assert_eq!(get(&server, &path).status, 401);
+    }
+}
+
+/// Load balancers probe so.
+#[test]
+fn probes_of_http_1_0_need_no_host_header() {
+    let server = Server::nagi_with(&["--http-port", "any"]);
+    for (target, status) in [("/readyz", "200"), ("/healthz", "200"), ("/server-status", "400")] {
+        let mut client = Connection::open(server.http());
+        client.send(format!("GET {target} HTTP/1.0\r\n\r\n"));
+        let response = String::from_utf8(client.rest()).expect("text");
+        assert!(response.split(' ').nth(1) == Some(status), "{target}: {response}");
     }
 }

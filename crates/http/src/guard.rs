@@ -8,12 +8,12 @@ use crate::forwarded::{self, Contradiction, is_forwarded};
 use crate::site::{Requester, Site};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hyper::Method;
 use hyper::header::{
     AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN,
     TRANSFER_ENCODING, USER_AGENT,
 };
 use hyper::http::request::Parts;
+use hyper::{Method, Version};
 use std::net::SocketAddr;
 
 /// The longest path with its query, in bytes.
@@ -34,13 +34,13 @@ const fn refusal(status: u16, reason: &'static str) -> Refusal {
 /// A client that has passed the checks.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// The name of its user, empty for the default one.
+    /// The name of the client's user, empty for the default user.
     pub(crate) user: Vec<u8>,
-    /// Its address, according to trusted proxies.
+    /// The client's address, according to trusted proxies.
     pub(crate) address: SocketAddr,
-    /// Its User-Agent header.
+    /// The User-Agent header.
     pub(crate) agent: Option<HeaderValue>,
-    /// Whether it has a WebSocket.
+    /// Whether the client has a WebSocket.
     pub(crate) is_web_socket: bool,
 }
 
@@ -65,6 +65,12 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Resul
     if is_page {
         check_page(request)?;
     }
+    let agent = headers.get(USER_AGENT).cloned();
+    let is_open = site.is_open(request.uri.path());
+    if is_open && request.version == Version::HTTP_10 && !headers.contains_key(HOST) {
+        // The probe of a load balancer. A browser, which a foreign page might use, has the header.
+        return Ok(Caller { user: Vec::new(), address: peer, agent, is_web_socket: false });
+    }
     let host = only(headers, HOST).ok_or(refusal(400, "exactly one Host header is required"))?;
     if request.uri.authority().is_some() {
         return Err(refusal(400, "this server is not a proxy"));
@@ -79,16 +85,15 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Resul
     let address = forwarded::client(site, headers, peer).map_err(|Contradiction| {
         refusal(400, "Forwarded and X-Forwarded-For name different clients")
     })?;
-    let agent = headers.get(USER_AGENT).cloned();
     let anonymous = Caller { user: Vec::new(), address, agent, is_web_socket: false };
-    if site.is_open(request.uri.path()) {
+    if is_open {
         return Ok(anonymous);
     }
     if !site.has_password() {
         check_place(site, headers, [peer, address])?;
     }
     if request.method == Method::OPTIONS {
-        // Browsers send no password with it.
+        // Browsers send no password with a preflight request.
         return Ok(anonymous);
     }
     let user = identify(site, headers)?;
@@ -98,7 +103,7 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Resul
     }
 }
 
-/// Checks that a request is one for a page.
+/// Checks that a request has the form of a request for a page.
 fn check_page(request: &Parts) -> Result<(), Refusal> {
     let headers = &request.headers;
     if request.method != Method::GET && request.method != Method::HEAD {
@@ -115,7 +120,7 @@ fn check_page(request: &Parts) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Checks where a client is that needs no password: on this machine.
+/// Checks that a client, which needs no password, is on this machine.
 fn check_place(
     site: &dyn Site,
     headers: &HeaderMap,
@@ -133,7 +138,7 @@ fn check_place(
     Ok(())
 }
 
-/// The user of a client, by its credentials; the default one if none are needed or sent.
+/// The user of a client, by its credentials; the default user if none are needed or sent.
 fn identify(site: &dyn Site, headers: &HeaderMap) -> Result<Vec<u8>, Refusal> {
     if !site.has_password() && !headers.contains_key(AUTHORIZATION) {
         return Ok(Vec::new());
@@ -173,7 +178,7 @@ fn is_own_name(host: &str, hosts: &str) -> bool {
         || hosts.any(|host| host.eq_ignore_ascii_case(name))
 }
 
-/// Whether it is a colon and a port.
+/// Whether `text` is a colon and a port.
 fn is_port(text: &str) -> bool {
     text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
 }
@@ -272,6 +277,10 @@ pub(crate) mod tests {
 
         fn rule(&self, _: &[Bytes], _: IpAddr) -> Rule {
             Rule::Unknown
+        }
+
+        fn has_subcommands(&self, _: &[u8]) -> bool {
+            false
         }
 
         fn may_wait(&self, _: &[Bytes]) -> bool {

@@ -10,11 +10,11 @@ use std::sync::Arc;
 /// The client whose requests a worker connection carries, for lists of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Requester<'a> {
-    /// Its address, according to trusted proxies.
+    /// The client's address, according to trusted proxies.
     pub address: SocketAddr,
-    /// Its User-Agent header, empty if there is none.
+    /// The User-Agent header, empty if there is none.
     pub agent: &'a [u8],
-    /// Whether it has a WebSocket.
+    /// Whether the client has a WebSocket.
     pub is_web_socket: bool,
 }
 
@@ -58,15 +58,15 @@ impl Answer {
 /// The rule for a command over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// It only reads.
+    /// The command only reads.
     Read,
-    /// It changes data.
+    /// The command changes data.
     Write,
-    /// Its replies are messages without end.
+    /// The command's replies are messages without end.
     Stream,
-    /// It ends such messages.
+    /// The command ends such messages.
     StreamEnd,
-    /// It is not allowed over HTTP, for this reason.
+    /// The command is not allowed over HTTP, for this reason.
     Refused(&'static str),
     /// The command is unknown.
     Unknown,
@@ -132,6 +132,9 @@ pub trait Site: Send + Sync + 'static {
 
     /// The rule for a command from a client with this address.
     fn rule(&self, words: &[Bytes], address: IpAddr) -> Rule;
+
+    /// Whether this is a command with subcommands.
+    fn has_subcommands(&self, command: &[u8]) -> bool;
 
     /// Whether the command may block without limit.
     fn may_wait(&self, words: &[Bytes]) -> bool;

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
 /// Replies up to this length are buffered, so that they have a length and an ETag.
-const HELD_BYTES: usize = 64 << 10;
+pub(super) const HELD_BYTES: usize = 64 << 10;
 /// Maximum pieces of messages that wait for their client.
 const PIECES: usize = 2;
 
@@ -257,31 +257,15 @@ impl Messages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nagi_pipe::{Notifier, Wakes, WorkerEnd, pipe};
+    use crate::gateway::worker_connection::TestWorker;
     use tokio::task::LocalSet;
 
-    struct Worker(WorkerEnd, Wakes);
-
-    impl Worker {
-        async fn write_all(&mut self, mut reply: &[u8]) {
-            while !reply.is_empty() {
-                let taken = self.0.put([reply].into_iter(), &mut self.1).unwrap();
-                self.1.notify();
-                reply = &reply[taken..];
-                tokio::task::yield_now().await;
-            }
-        }
-    }
-
     /// The pieces of a response to SUBSCRIBE, and the worker.
-    async fn subscribed() -> (mpsc::Receiver<Bytes>, Worker) {
-        let notifier = Arc::new(Notifier::default());
-        let (ours, theirs) = pipe(&notifier);
-        spawn_local(async move { notifier.notify_all().await });
-        let mut worker = Worker(theirs, Wakes::default());
+    async fn subscribed() -> (mpsc::Receiver<Bytes>, TestWorker) {
+        let (connection, mut worker) = TestWorker::connect();
         worker.write_all(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n").await;
         let options = Options { kind: Kind::Events, ..Options::default() };
-        let reply = Reply::new(WorkerConnection::of_pipe(ours), b"SUBSCRIBE", &options);
+        let reply = Reply::new(connection, b"SUBSCRIBE", &options);
         let messages = Messages { reply, verb: Bytes::from_static(b"SUBSCRIBE"), options };
         let response = messages.respond(&ConnectionPool::default()).await.ok();
         match response.unwrap().into_body() {

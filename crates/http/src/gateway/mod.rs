@@ -19,6 +19,7 @@ mod message_pack;
 mod metered;
 mod refusal;
 mod reply;
+mod reply_list;
 mod request;
 mod result_object;
 mod service;
@@ -163,7 +164,7 @@ impl Gateway {
             Some(body).filter(|body| is_put || !body.is_end_stream()).map(Argument::Arriving)
         } else {
             // Before memory is spent on a body of unknown length.
-            self.check(&caller, &path, true, settings)?;
+            self.check(&caller, (&path, true), true, settings)?;
             let longest = settings.longest_argument;
             let body = Pieces::read(body, longest, &self.service.arguments).await?;
             Some(body).filter(|body| is_put || body.len() > 0).map(Argument::Whole)
@@ -233,11 +234,18 @@ impl Gateway {
     fn check(
         &self,
         caller: &Caller,
-        path: &PathCommand,
+        (path, has_body): (&PathCommand, bool),
         may_write: bool,
         settings: &GatewaySettings,
     ) -> Result<Rule, Refused> {
         check_options(&path.options, settings)?;
+        // The rule for a subcommand could not be applied.
+        if has_body
+            && let [name] = &*path.words
+            && self.service.site.has_subcommands(name)
+        {
+            return Err(refuse(400, "a subcommand must be in the path, not in the body"));
+        }
         self.service.check(caller, &path.words, may_write, Messages::UntilTheEnd)
     }
 
@@ -248,7 +256,8 @@ impl Gateway {
         may_write: bool,
         settings: &GatewaySettings,
     ) -> Result<Response<ResponseBody>, Refused> {
-        let rule = self.check(&command.caller, &command.path, may_write, settings)?;
+        let path = (&command.path, command.body.is_some());
+        let rule = self.check(&command.caller, path, may_write, settings)?;
         exchange::run(&self.service, command, rule == Rule::Stream, settings).await
     }
 }

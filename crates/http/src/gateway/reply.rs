@@ -1,5 +1,5 @@
-//! A reply to a client, in any format. A long one is read only as fast as its client reads: a
-//! client that stalls holds one piece of it in memory.
+//! A reply to a client, in any format. Long replies are read only as fast as their client reads: a
+//! client that stalls holds one piece of them in memory.
 
 use super::decoder::Part;
 use super::format::{Formatter, Kind};
@@ -18,12 +18,28 @@ use std::task::{Context, Poll};
 /// The target size of a piece.
 const PIECE_BYTES: usize = 8 << 10;
 
+/// Text of a response that is written as replies of a worker arrive.
+pub(super) trait Source {
+    /// Waits for the next part of a reply, and appends its encoding to the output.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>>;
+
+    /// Whether all replies have arrived.
+    fn is_over(&self) -> bool;
+
+    fn out(&mut self) -> &mut Vec<u8>;
+
+    fn into_connection(self) -> WorkerConnection;
+}
+
 /// A reply to a client.
 pub(super) struct Reply {
     pub(super) connection: WorkerConnection,
     pub(super) formatter: Option<Formatter>,
-    /// The end of a function call.
+    /// The beginning and the end of a function call.
+    head: Vec<u8>,
     tail: &'static [u8],
+    /// Whether a part of the current reply has arrived.
+    has_begun: bool,
     pub(super) out: Vec<u8>,
 }
 
@@ -42,9 +58,9 @@ impl Reply {
         let formatter = Formatter::new(options.kind, verb, &options.separator);
         let is_json = matches!(options.kind, Kind::Json | Kind::Script);
         let callback = options.callback.as_ref().filter(|_| is_json);
-        let out = callback.map_or(Vec::new(), |name| format!("{name}(").into_bytes());
+        let head = callback.map_or(Vec::new(), |name| format!("{name}(").into_bytes());
         let tail = if callback.is_some() { b");\n" } else { &b""[..] };
-        Reply { connection, formatter, tail, out }
+        Reply { connection, formatter, head, tail, has_begun: false, out: Vec::new() }
     }
 
     /// Waits for the next part of the reply and appends its encoding. Returns the beginning of the
@@ -54,8 +70,11 @@ impl Reply {
     }
 
     fn poll_advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<Beginning, Failure>> {
-        let Reply { connection, formatter, out, tail } = self;
+        let Reply { connection, formatter, out, head, tail, has_begun } = self;
         let polled = connection.poll_part(cx, |part, bytes| {
+            if !std::mem::replace(has_begun, true) {
+                out.extend_from_slice(head);
+            }
             match formatter {
                 Some(formatter) => formatter.write(part, out),
                 None => out.extend(bytes),
@@ -65,8 +84,27 @@ impl Reply {
         if matches!(polled, Poll::Ready(Ok(_))) && connection.is_over() {
             formatter.iter_mut().for_each(|formatter| formatter.end(out));
             out.extend(*tail);
+            *has_begun = false;
         }
         polled
+    }
+}
+
+impl Source for Reply {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        self.poll_advance(cx).map_ok(|_| ())
+    }
+
+    fn is_over(&self) -> bool {
+        self.connection.is_over()
+    }
+
+    fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    fn into_connection(self) -> WorkerConnection {
+        self.connection
     }
 }
 
@@ -81,10 +119,10 @@ fn beginning(part: Part<'_>, bytes: usize, formatter: Option<&Formatter>) -> Beg
     Beginning { error, status, is_nil: part == Part::Nil, len }
 }
 
-/// The rest of a long reply as the body of a response.
-pub(super) struct ReplyBody {
+/// The rest of a long text as the body of a response.
+pub(super) struct ReplyBody<S> {
     /// `None` at the end.
-    reply: Option<Reply>,
+    source: Option<S>,
     /// The bytes left, if known.
     left: Option<u64>,
     pool: Arc<ConnectionPool>,
@@ -117,11 +155,11 @@ impl Drop for Piece {
     }
 }
 
-impl ReplyBody {
-    /// The body of a reply of which `reply.out` has arrived, with a total of `len` bytes if that is
+impl<S> ReplyBody<S> {
+    /// The body of a text whose output has not been sent, with a total of `len` bytes if that is
     /// known. Its connection returns to the pool.
-    pub(super) fn new(reply: Reply, len: Option<u64>, pool: &Arc<ConnectionPool>) -> Self {
-        ReplyBody { reply: Some(reply), left: len, pool: Arc::clone(pool), sent: Arc::default() }
+    pub(super) fn new(source: S, len: Option<u64>, pool: &Arc<ConnectionPool>) -> Self {
+        ReplyBody { source: Some(source), left: len, pool: Arc::clone(pool), sent: Arc::default() }
     }
 
     /// Whether the previous piece has been sent; if not, the task is woken once it has.
@@ -131,7 +169,7 @@ impl ReplyBody {
     }
 }
 
-impl Body for ReplyBody {
+impl<S: Source + Unpin> Body for ReplyBody<S> {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -142,23 +180,23 @@ impl Body for ReplyBody {
         if !self.is_sent(cx) {
             return Poll::Pending;
         }
-        let Some(reply) = &mut self.reply else { return Poll::Ready(None) };
-        while !reply.connection.is_over() && reply.out.len() < PIECE_BYTES {
-            match reply.poll_advance(cx) {
-                Poll::Ready(Ok(_)) => {}
+        let Some(source) = &mut self.source else { return Poll::Ready(None) };
+        while !source.is_over() && source.out().len() < PIECE_BYTES {
+            match source.poll_next(cx) {
+                Poll::Ready(Ok(())) => {}
                 // The client must detect that the reply is incomplete.
                 Poll::Ready(Err(_)) => {
                     return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
                 }
-                Poll::Pending if reply.out.is_empty() => return Poll::Pending,
+                Poll::Pending if source.out().is_empty() => return Poll::Pending,
                 Poll::Pending => break,
             }
         }
-        let bytes = std::mem::take(&mut reply.out);
-        if reply.connection.is_over()
-            && let Some(reply) = self.reply.take()
+        let bytes = std::mem::take(source.out());
+        if source.is_over()
+            && let Some(source) = self.source.take()
         {
-            self.pool.give_back(reply.connection);
+            self.pool.give_back(source.into_connection());
         }
         if bytes.is_empty() {
             return Poll::Ready(None);
@@ -170,7 +208,7 @@ impl Body for ReplyBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.reply.is_none()
+        self.source.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {

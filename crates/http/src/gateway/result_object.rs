@@ -1,7 +1,9 @@
-//! A reply as an object with its result or its error, in the format of Upstash's REST interface.
+//! Replies as objects with a result or an error, in the format of Upstash's REST interface, and
+//! lists of them. They are written as the replies arrive.
 
 use super::decoder::Part;
 use super::json_text::{JsonText, json_string};
+use super::refusal::write_error;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -12,6 +14,16 @@ pub(super) struct ResultObject {
     /// The number of elements so far of each open array.
     arrays: Vec<usize>,
     text: Text,
+}
+
+/// Writes a list of such objects, each of one reply.
+#[derive(Debug)]
+pub(super) struct ResultList {
+    is_base64: bool,
+    /// The number of objects; `None` before the list has begun.
+    count: Option<usize>,
+    /// The object of a reply that has arrived in part.
+    object: Option<ResultObject>,
 }
 
 /// The encoding of strings.
@@ -94,6 +106,68 @@ impl ResultObject {
     pub(super) fn end(out: &mut Vec<u8>) {
         out.push(b'}');
     }
+
+    /// Whether the reply is complete, after its part `last`.
+    fn is_complete(&self, last: Part<'_>) -> bool {
+        let is_open = matches!(last, Part::Text(_) | Part::Bytes(_, false));
+        self.arrays.is_empty() && !is_open
+    }
+}
+
+impl ResultList {
+    pub(super) fn new(is_base64: bool) -> Self {
+        ResultList { is_base64, count: None, object: None }
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.count.is_some()
+    }
+
+    /// Whether the list is between two objects.
+    pub(super) fn is_between(&self) -> bool {
+        self.object.is_none()
+    }
+
+    /// Begins the list, if it has not begun.
+    pub(super) fn begin(&mut self, out: &mut Vec<u8>) {
+        if self.count.is_none() {
+            out.push(b'[');
+            self.count = Some(0);
+        }
+    }
+
+    /// Appends the encoding of a part of a reply, the next one after a complete reply.
+    pub(super) fn write(&mut self, part: Part<'_>, out: &mut Vec<u8>) {
+        let mut object = self.object.take().unwrap_or_else(|| {
+            self.separate(out);
+            ResultObject::new(self.is_base64)
+        });
+        object.write(part, out);
+        match object.is_complete(part) {
+            true => ResultObject::end(out),
+            false => self.object = Some(object),
+        }
+    }
+
+    /// Appends an error in place of a reply.
+    pub(super) fn error(&mut self, error: &[u8], out: &mut Vec<u8>) {
+        self.separate(out);
+        write_error(error, out);
+    }
+
+    pub(super) fn end(&mut self, out: &mut Vec<u8>) {
+        self.begin(out);
+        out.push(b']');
+    }
+
+    /// Appends what precedes an object.
+    fn separate(&mut self, out: &mut Vec<u8>) {
+        self.begin(out);
+        if self.count > Some(0) {
+            out.push(b',');
+        }
+        self.count = self.count.map(|count| count + 1);
+    }
 }
 
 impl Base64Text {
@@ -151,5 +225,31 @@ mod tests {
             ResultObject::end(&mut out);
             assert_eq!(out, br#"{"error":"ERR \"a\""}"#);
         }
+    }
+
+    #[test]
+    fn a_list_has_an_object_for_each_reply() {
+        let (mut list, mut out) = (ResultList::new(false), Vec::new());
+        for part in [Part::Integer(1), Part::Array(2), Part::Array(0), Part::End] {
+            list.write(part, &mut out);
+        }
+        assert!(!list.is_between());
+        for part in [Part::Error(b"ERR in"), Part::End, Part::Text(2), Part::Bytes(b"a", false)] {
+            list.write(part, &mut out);
+        }
+        assert!(!list.is_between());
+        list.write(Part::Bytes(b"b", true), &mut out);
+        list.error(b"NOPERM no", &mut out);
+        list.write(Part::Error(b"OOM no"), &mut out);
+        list.write(Part::Nil, &mut out);
+        list.end(&mut out);
+        let expected = [
+            r#"[{"result":1},{"result":[[],"ERR in"]},{"result":"ab"},{"error":"NOPERM no"},"#,
+            r#"{"error":"OOM no"},{"result":null}]"#,
+        ];
+        assert_eq!(String::from_utf8(out).unwrap(), expected.concat());
+        let (mut list, mut out) = (ResultList::new(false), Vec::new());
+        list.end(&mut out);
+        assert_eq!(out, b"[]");
     }
 }

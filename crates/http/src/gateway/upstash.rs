@@ -1,28 +1,21 @@
 //! Commands as lists in JSON, in the format of Upstash's REST interface
 //! (<https://upstash.com/docs/redis/features/restapi>).
 
-use super::budget::Reservation;
 use super::event_request;
 use super::exchange;
 use super::format::Kind;
-use super::json_text::json_string;
-use super::refusal::{JSON, Refused, failed, json_error, status_of, write_error};
+use super::refusal::{JSON, Refused, failed, json_error, no_room, write_error};
 use super::reply;
+use super::reply_list::ReplyList;
 use super::request::Options;
 use super::service::{Messages, Service};
-use super::worker_connection::{Failure, Reply, WorkerConnection};
 use crate::guard::Caller;
-use crate::response::{self, ResponseBody};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::response::ResponseBody;
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use serde_json::value::RawValue;
-
-/// Maximum commands of a list that are sent before the first reply is read.
-const AHEAD: usize = 64;
 
 /// The contents of a body, and the format of replies.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +111,7 @@ async fn serve_one(
     caller: &Caller,
 ) -> Result<Response<ResponseBody>, Refused> {
     let mut reservation = service.budget.reservation();
-    reservation.grow(parsed_bytes(body)).map_err(|it| failed(&it.into()))?;
+    reservation.grow(parsed_bytes(body)).map_err(|_| no_room())?;
     let words = commands(form.many, body)?.pop().unwrap_or_default();
     let checked = service.check(caller, &words, true, Messages::None);
     checked.map_err(|refused| as_error(&refused))?;
@@ -140,75 +133,29 @@ async fn serve_list(
     caller: &Caller,
 ) -> Result<Response<ResponseBody>, Refused> {
     let mut reservation = service.budget.reservation();
-    reservation.grow(parsed_bytes(body)).map_err(|it| failed(&it.into()))?;
-    let commands = commands(form.many, body)?;
-    let mut refused = Vec::with_capacity(commands.len());
-    for words in &commands {
-        let checked = service.check(caller, words, true, Messages::None);
+    reservation.grow(parsed_bytes(body)).map_err(|_| no_room())?;
+    let mut permitted = Vec::new();
+    for words in commands(form.many, body)? {
+        let checked = service.check(caller, &words, true, Messages::None);
         match checked.map_err(|refused| (refused.status(), error_of(refused.status()))) {
             Err((status, text)) if form.many == Many::Transaction => {
                 return Err(json_error(error_status(status), text));
             }
-            checked => refused.push(checked.err().map(|(_, text)| text)),
+            checked => permitted.push(checked.map(|_| words).map_err(|(_, text)| text)),
         }
     }
-    let permitted = commands.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
-    let permitted: Vec<_> = permitted.map(|(words, _)| &**words).collect();
     let may_wait = form.many != Many::Transaction
-        && permitted.iter().any(|words| service.site.may_wait(words));
+        && permitted.iter().flatten().any(|words| service.site.may_wait(words));
     let mut connection = service.connection(caller, may_wait).map_err(|it| failed(&it))?;
     connection.select(0).await.map_err(|it| failed(&it))?;
     let replies = match form.many {
-        Many::Transaction => run_transaction(&mut connection, &permitted, &mut reservation).await,
-        _ => run_all(&mut connection, &permitted, &mut reservation).await,
+        Many::Transaction => {
+            let commands = permitted.into_iter().flatten().collect();
+            ReplyList::of_transaction(commands, connection, reservation, form.is_base64)
+        }
+        _ => ReplyList::of_pipeline(permitted, connection, reservation, form.is_base64),
     };
-    let mut replies = replies.map_err(|it| failed(&it))?;
-    service.pool.give_back(connection);
-    if form.many == Many::Pipeline {
-        replies = with_refused(replies, &refused);
-    }
-    let mut out = Vec::new();
-    let status = write(form, commands.len(), &replies, &mut out);
-    drop((commands, replies));
-    reservation.clear();
-    reservation.grow(out.len()).map_err(|it| failed(&it.into()))?;
-    let body = ResponseBody::Whole(Some(reservation.attach(out)));
-    Ok(response::value(status, HeaderValue::from_static(JSON), body))
-}
-
-/// Appends the replies to a list of `commands` commands. Returns the status of the response.
-pub(super) fn write(form: Form, commands: usize, replies: &[Reply], out: &mut Vec<u8>) -> u16 {
-    match (form.many, replies) {
-        // A transaction that was not executed.
-        (Many::Transaction, [Reply::Error(error)]) if commands != 1 || is_abort(error) => {
-            item(&Reply::Error(error.clone()), form, out)
-        }
-        (_, replies) => {
-            out.push(b'[');
-            for (number, reply) in replies.iter().enumerate() {
-                if number > 0 {
-                    out.push(b',');
-                }
-                item(reply, form, out);
-            }
-            out.push(b']');
-            200
-        }
-    }
-}
-
-fn is_abort(error: &[u8]) -> bool {
-    error.starts_with(b"EXECABORT")
-}
-
-/// Replies to the commands of a pipeline, with errors in place of those that were refused.
-fn with_refused(replies: Vec<Reply>, refused: &[Option<&'static [u8]>]) -> Vec<Reply> {
-    let mut replies = replies.into_iter();
-    let in_place = refused.iter().map(|refused| match refused {
-        Some(error) => Some(Reply::Error(error.to_vec())),
-        None => replies.next(),
-    });
-    in_place.flatten().collect()
+    replies.respond(&service.pool).await
 }
 
 /// A refusal in the error format of this interface.
@@ -292,78 +239,6 @@ fn word(value: &RawValue) -> Option<Bytes> {
     }
 }
 
-async fn run_all(
-    connection: &mut WorkerConnection,
-    commands: &[&[Bytes]],
-    reservation: &mut Reservation,
-) -> Result<Vec<Reply>, Failure> {
-    let mut replies = Vec::with_capacity(commands.len());
-    for batch in commands.chunks(AHEAD) {
-        for words in batch {
-            connection.send(words).await?;
-        }
-        for _ in batch {
-            replies.push(connection.reply(reservation).await?);
-        }
-    }
-    Ok(replies)
-}
-
-/// Runs commands as a transaction. Returns the elements of EXEC's reply.
-async fn run_transaction(
-    connection: &mut WorkerConnection,
-    commands: &[&[Bytes]],
-    reservation: &mut Reservation,
-) -> Result<Vec<Reply>, Failure> {
-    run_all(connection, &[&[Bytes::from_static(b"MULTI")]], reservation).await?;
-    let queued = run_all(connection, commands, reservation).await?;
-    let mut executed = run_all(connection, &[&[Bytes::from_static(b"EXEC")]], reservation).await?;
-    Ok(match executed.pop() {
-        Some(Reply::Array(replies)) => replies,
-        // The first error says more than that nothing was executed.
-        Some(Reply::Error(abort)) => {
-            let mut errors = queued.into_iter().filter(|reply| matches!(reply, Reply::Error(_)));
-            vec![errors.next().unwrap_or(Reply::Error(abort))]
-        }
-        other => other.into_iter().collect(),
-    })
-}
-
-/// Appends a reply as an object. Returns the status of a response with only this reply.
-fn item(reply: &Reply, form: Form, out: &mut Vec<u8>) -> u16 {
-    if let Reply::Error(error) = reply {
-        write_error(error, out);
-        return status_of(error);
-    }
-    out.extend(b"{\"result\":");
-    result(reply, form.is_base64, out);
-    out.push(b'}');
-    200
-}
-
-fn result(reply: &Reply, is_base64: bool, out: &mut Vec<u8>) {
-    let text = |text: &[u8], out: &mut Vec<u8>| match is_base64 && text != b"OK" {
-        true => json_string(STANDARD.encode(text).as_bytes(), out),
-        false => json_string(text, out),
-    };
-    match reply {
-        Reply::Status(status) | Reply::Error(status) => text(status, out),
-        Reply::Text(bytes) => text(bytes, out),
-        Reply::Integer(number) => out.extend(number.to_string().bytes()),
-        Reply::Nil => out.extend(b"null"),
-        Reply::Array(elements) => {
-            out.push(b'[');
-            for (number, element) in elements.iter().enumerate() {
-                if number > 0 {
-                    out.push(b',');
-                }
-                result(element, is_base64, out);
-            }
-            out.push(b']');
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -410,28 +285,5 @@ mod tests {
             let counted = parsed_bytes(command.as_bytes()) - parsed_bytes(plain.as_bytes());
             assert!(counted <= more + 16 * pair, "{inner}: {counted}");
         }
-    }
-
-    #[test]
-    fn results_are_objects_and_text_may_be_base64() {
-        let reply = Reply::Array(vec![
-            Reply::Text(b"a\xff".to_vec()),
-            Reply::Integer(1),
-            Reply::Nil,
-            Reply::Status(b"OK".to_vec()),
-        ]);
-        for (is_base64, expected) in [
-            (false, "{\"result\":[\"a\u{fffd}\",1,null,\"OK\"]}"),
-            (true, r#"{"result":["Yf8=",1,null,"OK"]}"#),
-        ] {
-            let mut out = Vec::new();
-            let form = Form { many: Many::One, is_base64 };
-            assert_eq!(item(&reply, form, &mut out), 200);
-            assert_eq!(String::from_utf8(out).unwrap(), expected);
-        }
-        let mut out = Vec::new();
-        let form = Form { many: Many::One, is_base64: false };
-        assert_eq!(item(&Reply::Error(b"OOM no".to_vec()), form, &mut out), 503);
-        assert_eq!(out, br#"{"error":"OOM no"}"#);
     }
 }

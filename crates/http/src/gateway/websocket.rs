@@ -13,7 +13,7 @@ use super::refusal::{Refused, failed, refuse};
 use super::service::{Messages, Service};
 use super::socket_replies::SocketReplies;
 use super::upstash;
-use super::worker_connection::{Failure, WorkerConnection};
+use super::worker_connection::{Failure, Unsent, WorkerConnection};
 use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
 use crate::site::Rule;
@@ -25,8 +25,10 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::spawn_local;
@@ -205,6 +207,10 @@ struct Conversation {
     service: Arc<Service>,
     caller: Caller,
     connection: WorkerConnection,
+    /// The command that is being sent. Replies are read meanwhile: a worker whose replies are not
+    /// read receives nothing.
+    unsent: Unsent,
+    unsent_reservation: Reservation,
     kind: Kind,
     replies: SocketReplies,
     /// The reservation for the reply that is arriving.
@@ -220,9 +226,11 @@ impl Conversation {
     ) -> Self {
         Conversation {
             reservation: service.budget.reservation(),
+            unsent_reservation: service.budget.reservation(),
             service,
             caller,
             connection,
+            unsent: Unsent::default(),
             kind,
             replies: SocketReplies::new(kind),
         }
@@ -231,7 +239,7 @@ impl Conversation {
     /// Passes on commands and sends replies until the socket is closed.
     async fn go_on(&mut self, socket: &mut Socket) -> Result<End, Failure> {
         loop {
-            let may_read = self.replies.awaited() < MAX_AWAITED;
+            let may_read = self.replies.awaited() < MAX_AWAITED && self.unsent.is_empty();
             tokio::select! {
                 message = socket.next(), if may_read => {
                     let message = match message {
@@ -241,8 +249,8 @@ impl Conversation {
                     };
                     socket.get_mut().taken();
                     let told = match message {
-                        Message::Text(text) => self.take(text.as_bytes()).await?,
-                        Message::Binary(bytes) => self.take(&bytes).await?,
+                        Message::Text(text) => self.take(text.as_bytes())?,
+                        Message::Binary(bytes) => self.take(&bytes)?,
                         Message::Close(_) => return Ok(End::Asked),
                         _ => None,
                     };
@@ -250,8 +258,8 @@ impl Conversation {
                         return Ok(End::Lost);
                     }
                 }
-                reply = self.reply() => {
-                    let reply = reply?;
+                reply = self.advance() => {
+                    let Some(reply) = reply? else { continue };
                     if !self.send(socket, reply).await {
                         return Ok(End::Lost);
                     }
@@ -270,8 +278,8 @@ impl Conversation {
         matches!(sent, Ok(Ok(())))
     }
 
-    /// Passes a command on, or returns an error message.
-    async fn take(&mut self, message: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    /// Begins to pass a command on, or returns an error message.
+    fn take(&mut self, message: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         let mut parsed = self.service.budget.reservation();
         let words = match self.kind {
             Kind::Raw => {
@@ -297,7 +305,8 @@ impl Conversation {
                 return Ok(Some(self.fault(&name, reason)));
             }
         };
-        self.connection.send(&words).await?;
+        self.unsent.push(&words);
+        self.unsent_reservation = parsed;
         self.replies.expect(&words, rule == Rule::Stream);
         Ok(None)
     }
@@ -315,14 +324,24 @@ impl Conversation {
         out
     }
 
-    /// The next whole reply. Dropping the future keeps the part that has arrived.
-    async fn reply(&mut self) -> Result<Vec<u8>, Failure> {
+    /// Waits for the next whole reply, or until the command has been sent; the latter returns
+    /// `None`. Dropping the future keeps the part that has arrived.
+    async fn advance(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        poll_fn(|cx| self.poll_advance(cx)).await
+    }
+
+    fn poll_advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<u8>>, Failure>> {
+        let is_sending = !self.unsent.is_empty();
+        if is_sending && self.unsent.send(&mut self.connection, cx)? {
+            self.unsent_reservation.clear();
+            return Poll::Ready(Ok(None));
+        }
         loop {
             let replies = &mut self.replies;
-            let grown = self.connection.part(|part, bytes| replies.take(part, bytes)).await?;
-            self.reservation.grow(grown)?;
+            let part = self.connection.poll_part(cx, |part, bytes| replies.take(part, bytes));
+            self.reservation.grow(ready!(part)?)?;
             if self.connection.is_over() {
-                return Ok(self.replies.end());
+                return Poll::Ready(Ok(Some(self.replies.end())));
             }
         }
     }

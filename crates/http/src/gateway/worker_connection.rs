@@ -6,7 +6,7 @@
 //! connection. Requests over HTTP therefore take the same path as all requests, and stall if their
 //! client does not read.
 
-use super::budget::{Exceeded, Reservation};
+use super::budget::Exceeded;
 use super::decoder::{Decoder, Malformed, Part};
 use super::lasting::LastingRequest;
 use crate::guard::Caller;
@@ -144,16 +144,6 @@ impl WorkerConnection {
         }
     }
 
-    /// A connection whose worker is a test.
-    #[cfg(test)]
-    pub(super) fn of_pipe(pipe: ClientEnd) -> Self {
-        struct Unlisted;
-        impl WorkerClient for Unlisted {
-            fn serve(&self, _: &crate::site::Requester<'_>) {}
-        }
-        WorkerConnection::new(pipe, Vec::new(), Box::new(Unlisted))
-    }
-
     /// Whether the connection is reusable: open, and without unexpected bytes.
     fn is_alive(&self) -> bool {
         self.pipe.is_quiet()
@@ -198,12 +188,21 @@ impl WorkerConnection {
 
     /// Sends a part of a request.
     pub(super) async fn send_bytes(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
-        self.has_grown |= bytes.len() > KEPT_BYTES;
         while !bytes.is_empty() {
-            let sent = poll_fn(|cx| self.pipe.poll_write(cx, bytes)).await?;
+            let sent = poll_fn(|cx| self.poll_send(cx, bytes)).await?;
             bytes = bytes.get(sent..).unwrap_or_default();
         }
         Ok(())
+    }
+
+    /// Sends as many bytes as there is room for, for a task that waits for several things.
+    pub(super) fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.has_grown |= bytes.len() > KEPT_BYTES;
+        self.pipe.poll_write(cx, bytes)
     }
 
     /// Waits for the next part of the reply, and passes it with its raw bytes to `take`.
@@ -242,67 +241,44 @@ impl WorkerConnection {
     pub(super) fn is_empty(&self) -> bool {
         self.read == self.input.len()
     }
+}
 
-    /// A whole reply, with memory reserved as it arrives.
-    pub(super) async fn reply(&mut self, reservation: &mut Reservation) -> Result<Reply, Failure> {
-        let mut arrays: Vec<Vec<Reply>> = Vec::new();
-        let mut text = Vec::new();
-        loop {
-            let part = self.part(|part, bytes| (reply_of(part, &mut text), bytes.len()));
-            let (element, bytes) = part.await?;
-            reservation.grow(bytes + size_of::<Reply>())?;
-            let mut whole = match element {
-                Element::Begins => {
-                    arrays.push(Vec::new());
-                    continue;
-                }
-                Element::Unfinished => continue,
-                Element::Whole(reply) => reply,
-                Element::Ends => Reply::Array(arrays.pop().unwrap_or_default()),
-            };
-            match arrays.last_mut() {
-                Some(array) => array.push(std::mem::replace(&mut whole, Reply::Nil)),
-                None => return Ok(whole),
-            }
-        }
+/// Requests that are sent as there is room for them, while replies are read.
+#[derive(Default)]
+pub(super) struct Unsent {
+    bytes: Vec<u8>,
+    /// How many of them have been sent.
+    sent: usize,
+}
+
+impl Unsent {
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
     }
-}
 
-/// A whole reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
-    Status(Vec<u8>),
-    Error(Vec<u8>),
-    Integer(i64),
-    Nil,
-    Text(Vec<u8>),
-    Array(Vec<Reply>),
-}
+    /// Adds a whole request.
+    pub(super) fn push(&mut self, words: &[Bytes]) {
+        encode(words, words.len(), &mut self.bytes);
+    }
 
-pub(super) enum Element {
-    Begins,
-    Unfinished,
-    Whole(Reply),
-    Ends,
-}
-
-pub(super) fn reply_of(part: Part<'_>, text: &mut Vec<u8>) -> Element {
-    Element::Whole(match part {
-        Part::Status(text) => Reply::Status(text.to_vec()),
-        Part::Error(text) => Reply::Error(text.to_vec()),
-        Part::Integer(number) => Reply::Integer(number),
-        Part::Nil => Reply::Nil,
-        Part::Text(_) => return Element::Unfinished,
-        Part::Bytes(bytes, is_last) => {
-            text.extend(bytes);
-            if !is_last {
-                return Element::Unfinished;
+    /// Sends what there is room for. Returns whether everything has been sent; if not, the task is
+    /// woken once there is more room.
+    pub(super) fn send(
+        &mut self,
+        connection: &mut WorkerConnection,
+        cx: &mut Context<'_>,
+    ) -> Result<bool, Failure> {
+        while let Some(rest @ [_, ..]) = self.bytes.get(self.sent..) {
+            match connection.poll_send(cx, rest) {
+                Poll::Ready(sent) => self.sent += sent?,
+                Poll::Pending => return Ok(false),
             }
-            Reply::Text(std::mem::take(text))
         }
-        Part::Array(_) => return Element::Begins,
-        Part::End => return Element::Ends,
-    })
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.sent = 0;
+        Ok(true)
+    }
 }
 
 /// Appends a request of `count` words, of which these are the first.
@@ -320,4 +296,36 @@ pub(super) fn head(kind: u8, count: usize, request: &mut Vec<u8>) {
     request.push(kind);
     request.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
     request.extend_from_slice(b"\r\n");
+}
+
+/// A worker that a test plays.
+#[cfg(test)]
+pub(super) struct TestWorker {
+    end: nagi_pipe::WorkerEnd,
+    wakes: nagi_pipe::Wakes,
+}
+
+#[cfg(test)]
+impl TestWorker {
+    /// Connects to it. Its connection wakes tasks from a task of its own.
+    pub(super) fn connect() -> (WorkerConnection, Self) {
+        struct Unlisted;
+        impl WorkerClient for Unlisted {
+            fn serve(&self, _: &crate::site::Requester<'_>) {}
+        }
+        let notifier = Arc::new(Notifier::default());
+        let (ours, end) = pipe(&notifier);
+        tokio::task::spawn_local(async move { notifier.notify_all().await });
+        let connection = WorkerConnection::new(ours, Vec::new(), Box::new(Unlisted));
+        (connection, TestWorker { end, wakes: nagi_pipe::Wakes::default() })
+    }
+
+    pub(super) async fn write_all(&mut self, mut reply: &[u8]) {
+        while !reply.is_empty() {
+            let taken = self.end.put([reply].into_iter(), &mut self.wakes).unwrap();
+            self.wakes.notify();
+            reply = reply.get(taken..).unwrap_or_default();
+            tokio::task::yield_now().await;
+        }
+    }
 }

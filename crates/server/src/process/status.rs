@@ -85,7 +85,7 @@ impl Pages {
         if !config.http_port.is_on() {
             return Ok(Pages::default());
         }
-        // A port left to the kernel has a value beyond all ports.
+        // The value for a port that the kernel chooses is beyond all ports.
         let port = u16::try_from(config.http_port.get()).unwrap_or(0);
         let opened = Pages::on(port, config);
         if let Err(StatusError::Open(address, error)) = &opened
@@ -111,7 +111,7 @@ impl Pages {
         Pages::default()
     }
 
-    /// Whether they are served on this port.
+    /// Whether pages are served on this port.
     pub(crate) fn are_on(&self, port: u16) -> bool {
         self.addresses().iter().any(|address| address.port() == port)
     }
@@ -256,7 +256,7 @@ struct SampleStore {
     latest: RwLock<Arc<Rendered>>,
     /// When connections were last requested, in milliseconds since 1970.
     asked_at_ms: AtomicU64,
-    /// Rung for each sample.
+    /// Rings for each sample.
     bell: Bell,
     http_rules: RwLock<Arc<HttpRules>>,
 }
@@ -321,8 +321,8 @@ impl Site for SampleStore {
         }
     }
 
-    /// Rung when the list of connections is complete, if the request needs it and the last sample
-    /// lacks it.
+    /// The bell that rings when the list of connections is complete, if the request needs the list
+    /// and the last sample lacks it.
     fn awaited(&self, ask: Ask<'_>) -> Option<&Bell> {
         let shows_clients = ["/server-status", "/server-status/"].contains(&ask.path)
             && StatusForm::of(ask.query) != StatusForm::Auto;
@@ -384,6 +384,11 @@ impl Site for SampleStore {
             HttpRule::Refused(reason) => Rule::Refused(reason),
             HttpRule::Unknown => Rule::Unknown,
         }
+    }
+
+    fn has_subcommands(&self, command: &[u8]) -> bool {
+        let entry = self.shared.commands().find(command);
+        entry.is_some_and(|entry| !entry.command.subcommands.is_empty())
     }
 
     fn may_wait(&self, words: &[Bytes]) -> bool {

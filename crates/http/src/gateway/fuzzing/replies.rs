@@ -2,10 +2,22 @@
 
 use crate::gateway::decoder::{Decoder, Part};
 use crate::gateway::format::{Formatter, Kind};
-use crate::gateway::upstash::{self, Form};
-use crate::gateway::worker_connection::{Element, Reply, reply_of};
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use crate::gateway::json_text::json_string;
+use crate::gateway::result_object::ResultList;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+
+/// A whole reply.
+#[derive(Clone, Debug, PartialEq)]
+enum Reply {
+    Status(Vec<u8>),
+    Error(Vec<u8>),
+    Integer(i64),
+    Nil,
+    Text(Vec<u8>),
+    Array(Vec<Reply>),
+}
 
 /// The decoded replies, and whether the bytes after them are malformed.
 #[derive(Debug, PartialEq)]
@@ -39,16 +51,39 @@ pub(super) fn reply(data: &[u8]) {
         match kind {
             Kind::Json if verb != b"HGETALL" || is_fields(reply) => is_json(shown),
             Kind::Events => is_event(shown),
-            Kind::Result { is_base64 } => is_item(shown, reply, is_base64),
+            Kind::Result { is_base64 } => {
+                let expected = item(reply, is_base64);
+                assert_eq!(String::from_utf8_lossy(shown), String::from_utf8_lossy(&expected));
+            }
             _ => {}
         }
     }
-    for (path, commands) in [("/pipeline", whole.replies.len()), ("/multi-exec", 2)] {
-        let mut out = Vec::new();
-        let form = Form::of(path, &HeaderMap::new());
-        upstash::write(form, commands, &whole.replies, &mut out);
-        is_json(&out);
+    for is_base64 in [false, true] {
+        let list = list(replies, is_base64);
+        let items = whole.replies.iter().map(|reply| item(reply, is_base64));
+        let expected = [b"[", &items.collect::<Vec<_>>().join(&b',')[..], b"]"].concat();
+        assert_eq!(String::from_utf8_lossy(&list), String::from_utf8_lossy(&expected));
+        is_json(&list);
     }
+}
+
+/// The list of all complete replies.
+fn list(replies: &[u8], is_base64: bool) -> Vec<u8> {
+    let (mut decoder, mut at) = (Decoder::default(), 0);
+    let (mut list, mut out) = (ResultList::new(is_base64), Vec::new());
+    list.begin(&mut out);
+    let mut whole_bytes = out.len();
+    while let Ok(Some((part, len))) = decoder.next(replies.get(at..).unwrap_or_default()) {
+        at += len;
+        list.write(part, &mut out);
+        assert_eq!(list.is_between(), decoder.is_over(), "an object is one reply");
+        if decoder.is_over() {
+            whole_bytes = out.len();
+        }
+    }
+    out.truncate(whole_bytes);
+    list.end(&mut out);
+    out
 }
 
 /// Whether a reply consists of names and values, which become an object.
@@ -59,13 +94,40 @@ fn is_fields(reply: &Reply) -> bool {
     }
 }
 
-/// Checks that a reply is the same as alone in a pipeline.
-fn is_item(text: &[u8], reply: &Reply, is_base64: bool) {
-    let encoding = HeaderValue::from_static(if is_base64 { "base64" } else { "" });
-    let headers = HeaderMap::from_iter([(HeaderName::from_static("upstash-encoding"), encoding)]);
-    let mut list = Vec::new();
-    upstash::write(Form::of("/pipeline", &headers), 1, std::slice::from_ref(reply), &mut list);
-    assert_eq!([b"[", text, b"]"].concat(), list, "{}", String::from_utf8_lossy(text));
+/// A reply as an object.
+fn item(reply: &Reply, is_base64: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Reply::Error(error) = reply {
+        out.extend(b"{\"error\":");
+        json_string(error, &mut out);
+    } else {
+        out.extend(b"{\"result\":");
+        result(reply, is_base64, &mut out);
+    }
+    out.push(b'}');
+    out
+}
+
+fn result(reply: &Reply, is_base64: bool, out: &mut Vec<u8>) {
+    let text = |text: &[u8], out: &mut Vec<u8>| match is_base64 && text != b"OK" {
+        true => json_string(STANDARD.encode(text).as_bytes(), out),
+        false => json_string(text, out),
+    };
+    match reply {
+        Reply::Status(bytes) | Reply::Error(bytes) | Reply::Text(bytes) => text(bytes, out),
+        Reply::Integer(number) => out.extend(number.to_string().bytes()),
+        Reply::Nil => out.extend(b"null"),
+        Reply::Array(elements) => {
+            out.push(b'[');
+            for (number, element) in elements.iter().enumerate() {
+                if number > 0 {
+                    out.push(b',');
+                }
+                result(element, is_base64, out);
+            }
+            out.push(b']');
+        }
+    }
 }
 
 fn is_json(text: &[u8]) {
@@ -95,15 +157,7 @@ fn read(pieces: &[&[u8]], kind: Kind, verb: &[u8]) -> Seen {
             };
             assert!(len > 0 || part == Part::End, "a part takes bytes");
             formatter.iter_mut().for_each(|formatter| formatter.write(part, &mut shown));
-            let whole = match reply_of(part, &mut text) {
-                Element::Begins => {
-                    arrays.push(Vec::new());
-                    None
-                }
-                Element::Unfinished => None,
-                Element::Whole(reply) => Some(reply),
-                Element::Ends => arrays.pop().map(Reply::Array),
-            };
+            let whole = whole_reply(part, &mut text, &mut arrays);
             match (whole, arrays.last_mut()) {
                 (Some(reply), Some(array)) => array.push(reply),
                 (Some(reply), None) => seen.replies.push(reply),
@@ -119,4 +173,27 @@ fn read(pieces: &[&[u8]], kind: Kind, verb: &[u8]) -> Seen {
     }
     assert_eq!(seen.shown.len(), seen.replies.len(), "each reply is over once");
     seen
+}
+
+/// The reply or element that a part completes.
+fn whole_reply(part: Part<'_>, text: &mut Vec<u8>, arrays: &mut Vec<Vec<Reply>>) -> Option<Reply> {
+    Some(match part {
+        Part::Status(text) => Reply::Status(text.to_vec()),
+        Part::Error(text) => Reply::Error(text.to_vec()),
+        Part::Integer(number) => Reply::Integer(number),
+        Part::Nil => Reply::Nil,
+        Part::Text(_) => return None,
+        Part::Bytes(bytes, is_last) => {
+            text.extend(bytes);
+            if !is_last {
+                return None;
+            }
+            Reply::Text(std::mem::take(text))
+        }
+        Part::Array(_) => {
+            arrays.push(Vec::new());
+            return None;
+        }
+        Part::End => return arrays.pop().map(Reply::Array),
+    })
 }

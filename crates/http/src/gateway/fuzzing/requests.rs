@@ -291,6 +291,10 @@ impl Site for Guarded {
         Rule::Unknown
     }
 
+    fn has_subcommands(&self, _: &[u8]) -> bool {
+        false
+    }
+
     fn may_wait(&self, _: &[Bytes]) -> bool {
         false
     }
