@@ -1,15 +1,16 @@
-//! Users of access control lists: what rules permit, as in redis-server, and what is refused to a
-//! client of a limited user.
+//! Users of access control lists: rules must permit the same as in redis-server, and a client of a
+//! limited user must be refused the rest.
 //!
-//! Texts are those of 8.0.6 where 7.0.15 has different ones. `NAGI_REDIS_8_PORT` names the port of
-//! such a server: if it is set, random rules and their descriptions are compared in full.
+//! Where the texts of Redis 8.0.6 and 7.0.15 differ, nagi uses those of 8.0.6. `NAGI_REDIS_8_PORT`
+//! names the port of such a server: if it is set, random rules and their descriptions are compared
+//! in full.
 
 use harness::{Connection, Random, Reply, Server, tool, until, words};
 
 const NO_KEY: &str = "-NOPERM No permissions to access a key\r\n";
 const NO_CHANNEL: &str = "-NOPERM No permissions to access a channel\r\n";
 
-/// The text of redis-server 7.0.15 for a text of 8.0.6.
+/// Returns the text of redis-server 7.0.15 that corresponds to a text of 8.0.6.
 fn as_older(reply: &str) -> String {
     const OLDER: &str = "-NOPERM this user has no permissions to";
     let mut older = reply.to_owned();
@@ -24,13 +25,13 @@ fn as_older(reply: &str) -> String {
     older
 }
 
-/// Checks a reply of nagi, or of redis-server 7.0.15.
+/// Checks a reply of nagi, or of redis-server 7.0.15 with the corresponding text.
 fn check(server: &Server, client: &mut Connection, request: &str, reply: &str) {
     let is_redis = server.log().contains("Redis version=");
     client.check(request, if is_redis { as_older(reply) } else { reply.to_owned() });
 }
 
-/// Checks replies of both servers.
+/// Checks the replies of both servers.
 fn as_redis(conversation: &[(&str, &str)]) {
     for server in both() {
         let mut client = server.connect_resp();
@@ -106,7 +107,7 @@ fn selectors_permit_more_on_their_own() {
     ]);
 }
 
-/// Also those about commands that nagi does not have.
+/// Rules for commands that nagi does not have must be kept, too.
 #[test]
 fn rules_for_replicas_are_kept() {
     for server in both() {
@@ -126,7 +127,7 @@ fn rules_for_replicas_are_kept() {
     }
 }
 
-/// A client of a user with `rules`, and an administrator's client.
+/// Connects a client of a user with `rules`, and a client of an administrator.
 fn connected(server: &Server, rules: &str) -> (Connection, Connection) {
     let mut admin = server.connect_resp();
     admin.check(&format!("ACL SETUSER ann on >pw {rules}"), "+OK\r\n");
@@ -345,7 +346,7 @@ fn the_default_user_may_be_limited_and_switched_off() {
     }
 }
 
-/// Rules that are correct, wrong and unusual.
+/// Returns a random rule, which may be correct, wrong or unusual.
 fn rule(random: &mut Random) -> String {
     let command = |random: &mut Random| {
         random
@@ -429,7 +430,7 @@ fn random_rules_are_judged_as_redis_does() {
         let told = format!("{words:?}: {replies:?}");
         match newer {
             Some(_) => assert!(replies[0] == replies[1], "{told}"),
-            // The texts and the order of flags differ; what is permitted is the same.
+            // The texts and the order of flags differ, but the permissions are the same.
             None => {
                 let [ours, theirs] = replies.map(|reply| reply == Reply::Simple("OK".to_owned()));
                 assert!(ours == theirs, "{told}");
@@ -484,7 +485,8 @@ fn clients_of_a_user_are_listed_and_killed() {
     }
 }
 
-/// As in Redis 8.0.6; 7.0.15 still gives them what their user may no longer access.
+/// The behaviour is that of Redis 8.0.6; 7.0.15 still serves elements that the user may no longer
+/// access.
 #[test]
 fn blocked_clients_receive_nothing_that_their_user_may_no_longer_read() {
     let no_command =
@@ -515,4 +517,46 @@ fn blocked_clients_receive_nothing_that_their_user_may_no_longer_read() {
         admin.check("ACL SETUSER ann on +@all ~*", "+OK\r\n");
         ann.check("PING", "+PONG\r\n");
     }
+}
+
+/// A verb needs one selector that permits both the command and the keys, as Redis' commands do.
+#[test]
+fn verbs_of_memcached_obey_the_rules() {
+    const DENIED: &str = "CLIENT_ERROR permission denied\r\n";
+    let server = Server::nagi_with(&["--requirepass", "sesame"]);
+    let mut admin = server.connect_resp();
+    admin.check("AUTH sesame", "+OK\r\n");
+    for (user, rules) in [
+        ("ann", "~a:* +get (+set ~s:*)"),
+        ("bob", "%R~* +getex +get +info"),
+        ("eve", "~a* +get +set"),
+    ] {
+        admin.check(&format!("ACL SETUSER {user} on >pw {rules}"), "+OK\r\n");
+    }
+    let log_in = |user: &str| {
+        let mut client = server.connect_memcached();
+        client.check_raw(format!("set x 0 0 {}\r\n{user} pw\r\n", user.len() + 3), "STORED\r\n");
+        client
+    };
+    admin.check("MSET s:1 1 a:1 1 secret 1", "+OK\r\n");
+    let mut ann = log_in("ann");
+    ann.check_raw("get s:1\r\n", DENIED);
+    ann.check_raw("get a:1\r\n", "VALUE a:1 0 1\r\n1\r\nEND\r\n");
+    ann.check_raw("set s:2 0 0 1\r\nx\r\n", "STORED\r\n");
+    ann.check_raw("set a:2 0 0 1\r\nx\r\n", DENIED);
+    let mut bob = log_in("bob");
+    bob.check_raw("mg a:1 v\r\n", "VA 1\r\n1\r\n");
+    for request in [
+        "gat -1 a:1",
+        "gats -1 a:1",
+        "mg a:1 T-1",
+        "mg new N0",
+        "stats cachedump 1 0",
+        "stats reset",
+    ] {
+        bob.check_raw(format!("{request}\r\n"), DENIED);
+    }
+    let mut eve = log_in("eve");
+    eve.check_raw("set secret 0 0 1048577\r\n", "SERVER_ERROR object too large for cache\r\n");
+    admin.check("EXISTS a:1 new secret", ":2\r\n");
 }

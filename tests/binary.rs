@@ -4,7 +4,7 @@ use std::process::Command;
 
 use harness::{Connection, Server, nagi_binary};
 
-/// A request: opcode, opaque, version, extras, key, value.
+/// Encodes a request from its opcode, opaque, version, extras, key and value.
 pub(crate) fn encode(
     opcode: u8,
     opaque: u32,
@@ -70,7 +70,7 @@ fn reply(status: u16, extras: &[u8], key: &str, value: &str) -> (u16, Vec<u8>, S
     (status, extras.to_vec(), key.to_owned(), value.to_owned())
 }
 
-/// Client flags 5, and an expiry in seconds.
+/// Returns the extras of a store: client flags 5, and an expiry in seconds.
 fn store_extras(expiry: u32) -> Vec<u8> {
     [5_u32.to_be_bytes(), expiry.to_be_bytes()].concat()
 }
@@ -267,7 +267,8 @@ fn users_of_a_file_log_in_by_sasl() {
     assert_eq!(ask(client, 0x01, &store_extras(0), "a", "x"), reply(0, b"", "", ""));
 }
 
-/// Every other request, well-formed or not, is refused and closes the connection.
+/// Every request other than a login or `version`, well-formed or not, is refused and closes the
+/// connection.
 #[test]
 fn before_a_login_only_it_and_the_version_are_answered() {
     let nagi = Server::nagi_with(&["--requirepass", "secret"]);
@@ -350,5 +351,42 @@ fn a_login_by_sasl_ends_the_one_before() {
     for opcode in [0x21, 0x22] {
         assert_eq!(ask(client, opcode, b"", &"P".repeat(33), right), invalid);
         assert_eq!(ask(client, opcode, b"", &"P".repeat(32), right), refused);
+    }
+}
+
+/// The status of a request whose body is longer than announced here, and is not sent.
+fn status_of_head(client: &mut Connection, head: &[u8]) -> u16 {
+    client.send(head);
+    receive(client).status
+}
+
+/// The head of a request with its extras and key, whose value would have this length.
+fn head(opcode: u8, extras: &[u8], key: &str, value_len: u32) -> Vec<u8> {
+    let mut head = encode(opcode, 0, 0, extras, key, "");
+    let body = (extras.len() + key.len()) as u32 + value_len;
+    head[8..12].copy_from_slice(&body.to_be_bytes());
+    head
+}
+
+#[test]
+fn only_a_set_that_is_too_long_removes_the_old_value() {
+    let server = Server::nagi_with(&["--requirepass", "sesame"]);
+    let mut redis = server.connect_resp();
+    redis.check("AUTH sesame", "+OK\r\n");
+    redis.check("SET secret 1", "+OK\r\n");
+    for opcode in [0x21, 0x22] {
+        let mut stranger = server.connect_memcached();
+        assert_ne!(status_of_head(&mut stranger, &head(opcode, b"", "secret", 1025)), 0);
+        redis.check("GET secret", "$1\r\n1\r\n");
+    }
+    for (opcode, extras, is_kept) in
+        [(0x02, 8, true), (0x03, 8, true), (0x0e, 0, true), (0x0f, 0, true), (0x01, 8, false)]
+    {
+        let mut client = server.connect_memcached();
+        client.send(encode(0x21, 0, 0, b"", "PLAIN", "\0default\0sesame"));
+        assert_eq!(receive(&mut client).status, 0);
+        let request = head(opcode, &vec![0; extras], "secret", (1 << 20) + 1);
+        assert_eq!(status_of_head(&mut client, &request), 3, "{opcode:#x}");
+        redis.check("EXISTS secret", format!(":{}\r\n", u8::from(is_kept)));
     }
 }

@@ -1,16 +1,17 @@
-//! What counts as data at the memory limit, and what is evicted or refused because of it.
+//! Which memory counts as data at the memory limit, and what is evicted or refused because of the
+//! limit.
 
 use harness::{Connection, Reply, Server, encode_command, nagi_binary, until};
 use std::process::Command;
 
-/// A number from INFO.
+/// Returns a number from INFO.
 fn info(client: &mut Connection, name: &str) -> u64 {
     let text = client.run("INFO everything").text();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("INFO has no {name}"))
 }
 
-/// A server with this limit that evicts the least recently used keys.
+/// Starts a server with this memory limit that evicts the least recently used keys.
 fn evicting(limit: &str) -> Server {
     Server::nagi_with(&["--maxmemory", limit, "--maxmemory-policy", "allkeys-lru"])
 }
@@ -22,7 +23,7 @@ fn fill(client: &mut Connection) {
     }
 }
 
-/// The text of an error, if a reply is one.
+/// Returns the text of a reply if it is an error.
 fn error(reply: &Reply) -> Option<String> {
     matches!(reply, Reply::Error(_)).then(|| format!("{reply:?}"))
 }
@@ -68,7 +69,7 @@ fn memory_of_lua_is_not_data_and_counts_once() {
     }
 }
 
-/// If Lua's memory counted as data while the script runs, its SET would evict keys.
+/// If the memory of Lua counted as data while the script runs, the script's SET would evict keys.
 #[test]
 fn memory_of_a_running_script_evicts_nothing() {
     let server = evicting("10mb");
@@ -141,7 +142,7 @@ fn a_large_value_that_memcached_clients_have_just_stored_is_there() {
     }
 }
 
-/// What makes room for an addition to a key must not be the key.
+/// An addition to a key must not evict this key to make room.
 #[test]
 fn a_key_that_is_added_to_stays() {
     let server = evicting("10mb");
@@ -159,7 +160,8 @@ fn a_key_that_is_added_to_stays() {
     }
 }
 
-/// Its own keys cannot be evicted while it runs, so its writes must not search for victims.
+/// The keys of a script cannot be evicted while it runs, so its writes must not search for other
+/// victims again and again.
 #[test]
 fn a_script_or_transaction_that_exceeds_the_limit_ends_soon() {
     let server = evicting("2mb");
@@ -170,7 +172,7 @@ fn a_script_or_transaction_that_exceeds_the_limit_ends_soon() {
     client.check("SET other value", "+OK\r\n");
     client.send(b"MULTI\r\n");
     client.expect("+OK\r\n");
-    // Their requests are short, so that they are queued below the limit.
+    // The requests of the transaction are short, so they can be queued below the limit.
     for key in 0..6000 {
         client.check(&format!("SETRANGE queued:{key} 899 v"), "+QUEUED\r\n");
     }
@@ -182,7 +184,7 @@ fn a_script_or_transaction_that_exceeds_the_limit_ends_soon() {
     assert!(evicted.is_ok() && info(&mut client, "evicted_keys") > 5000);
 }
 
-/// What a transaction queues counts before it is executed, as by Redis.
+/// The queued requests of a transaction count before it is executed, as in Redis.
 #[test]
 fn a_transaction_stays_below_the_limit() {
     let value = "v".repeat(100_000);
@@ -280,7 +282,7 @@ fn what_waits_to_be_freed_evicts_nothing_else_and_refuses_nothing() {
     }
 }
 
-/// Housekeeping adds up what all workers count.
+/// Housekeeping sums the counts of all workers.
 #[test]
 fn hundreds_of_workers_leave_a_small_limit_to_data() {
     let options = ["--workers", "400", "--maxmemory", "1mb", "--maxmemory-policy", "allkeys-lru"];
@@ -298,7 +300,8 @@ fn hundreds_of_workers_leave_a_small_limit_to_data() {
     until("rounds of housekeeping", || (set_all() > up_s + 1).then_some(())).unwrap();
 }
 
-/// What tables keep when their entries have gone is no data: if it were, nothing could make room.
+/// Memory that tables keep after their entries are removed is not data. If it were, no eviction
+/// could make room.
 #[test]
 fn limits_below_a_megabyte_refuse_nothing() {
     for (limit, len, least) in [("300kb", 1000, 50), ("300kb", 100, 200)] {
@@ -312,7 +315,7 @@ fn limits_below_a_megabyte_refuse_nothing() {
     }
 }
 
-/// The sampler reads the counters of all workers, which their own threads fill.
+/// The sampler reads the counters of all workers, which the workers fill.
 #[test]
 fn counters_of_hot_keys_are_no_data() {
     let server = Server::nagi_with(&["--workers", "64"]);
@@ -336,4 +339,22 @@ fn counters_of_hot_keys_are_no_data() {
     .unwrap();
     let data = info(&mut clients[0], "used_memory_dataset");
     assert!(data < 500_000, "{data} bytes of data without a key");
+}
+
+#[test]
+fn an_mg_makes_no_entry_without_memory() {
+    let server = Server::nagi_with(&["--maxmemory", "1mb"]);
+    let mut redis = server.connect_resp();
+    let mut number = 0;
+    until("memory is full", || {
+        number += 1;
+        error(&redis.run(&format!("SET key:{number} {}", "v".repeat(1000))))
+    })
+    .unwrap();
+    let mut memcached = server.connect_memcached();
+    memcached.check_raw("mg new N0 v\r\n", "EN\r\n");
+    redis.check("EXISTS new", ":0\r\n");
+    redis.check("EXISTS key:1", ":1\r\n");
+    memcached.check_raw("ms key:1 5\r\nhello\r\n", "SERVER_ERROR out of memory storing object\r\n");
+    redis.check("EXISTS key:1", ":0\r\n");
 }

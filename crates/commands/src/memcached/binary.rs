@@ -21,7 +21,7 @@ pub struct Opcode {
     pub code: u8,
     /// Its name in memcached's `protocol_binary.h`.
     pub name: &'static str,
-    /// The allowed lengths of extras in bytes.
+    /// The allowed lengths of its extras, in bytes.
     extras: &'static [usize],
     key: Part,
     value: Part,
@@ -30,7 +30,7 @@ pub struct Opcode {
     run: fn(&mut Context<'_>, &Call<'_, '_>) -> Result<(), Failure>,
 }
 
-/// Whether a request has a part.
+/// Whether a request has a key or a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     None,
@@ -56,7 +56,11 @@ struct Call<'f, 'a> {
 }
 
 /// A reply's status other than success, and its text.
+#[derive(PartialEq, Eq)]
 struct Failure(u16, &'static str);
+
+/// The opcodes that replace any value: `set` and `setq`.
+const SETS: [u8; 2] = [0x01, 0x11];
 
 const NOT_FOUND: Failure = Failure(0x01, "Not found");
 const EXISTS: Failure = Failure(0x02, "Data exists for key.");
@@ -136,21 +140,21 @@ opcodes! {
     0x24 "gatkq" EXPIRY_EXTRAS Some None Miss |cx, call| get(cx, call, WITH_KEY),
 }
 
-/// A flush may have a delay.
+/// A flush may have a delay in its extras.
 const FLUSH_EXTRAS: &[usize] = &[0, 4];
 
-/// A request as MONITOR shows it: its name, key and value, as far as it has them.
+/// A request as MONITOR shows it: the name of its opcode, and its key and value, if any.
 fn words_of<'a>(row: &'static Opcode, frame: &Frame<'a>) -> impl Iterator<Item = &'a [u8]> {
     let words = [row.name.as_bytes(), frame.key, frame.value];
     words.into_iter().filter(|word| !word.is_empty())
 }
 
-/// Whether it is a login, whose value is secret.
+/// Whether an opcode is a login, whose value is secret.
 fn is_login(row: &Opcode) -> bool {
     matches!(row.code, 0x20..=0x22)
 }
 
-/// The name of a request's opcode; empty if unknown.
+/// The name of a request's opcode; empty if the opcode is unknown.
 #[must_use]
 pub fn name_of(frame: &Frame<'_>) -> &'static str {
     OPCODES.iter().find(|row| row.code == frame.opcode).map_or("", |row| row.name)
@@ -182,7 +186,7 @@ pub fn execute<'a>(cx: &mut Context<'a>, frame: &Frame<'a>) {
     execute_row(cx, row, frame);
 }
 
-/// The same if monitors see it, or its cost is counted for its key.
+/// Runs a request that monitors see, or whose cost is counted for its key.
 #[cold]
 fn execute_observed<'a>(
     cx: &mut Context<'a>,
@@ -201,7 +205,7 @@ fn execute_observed<'a>(
     key_costs::measure(Named::key(frame.key), bytes, cx, run);
 }
 
-/// The same if monitors see it.
+/// Runs a request, and shows it to monitors.
 fn execute_shown<'a>(cx: &mut Context<'a>, row: &'static Opcode, frame: &Frame<'a>) {
     let hooks = cx.hooks;
     let _order = hooks.monitors.order();
@@ -227,8 +231,8 @@ fn execute_row<'a>(cx: &mut Context<'a>, row: Option<&Opcode>, frame: &Frame<'a>
     }
 }
 
-/// Whether the client must log in before it may send such a request, well-formed or not. Then it is
-/// closed after the reply, as by memcached.
+/// Whether the client must log in before it may send such a request, well-formed or not. If so, the
+/// connection is closed after the reply, as by memcached.
 fn must_log_in_for(cx: &mut Context<'_>, opcode: u8) -> bool {
     let precedes_login = matches!(opcode, 0x0b | 0x20..=0x22);
     let must_log_in = !precedes_login && must_log_in(cx);
@@ -278,8 +282,7 @@ fn keys(opcode: u8) -> &'static Keys {
     }
 }
 
-/// The command of Redis that a user must have the right to run for an opcode; empty if none is
-/// needed.
+/// The Redis command for which a user needs permission to use an opcode; empty if none is needed.
 fn right(opcode: u8) -> &'static str {
     match opcode {
         0x00 | 0x09 | 0x0c | 0x0d => "get",
@@ -296,7 +299,7 @@ fn right(opcode: u8) -> &'static str {
     }
 }
 
-/// Replies to a malformed request: its lengths contradict each other, or are too great.
+/// Replies to a malformed request, whose lengths contradict each other or exceed a limit.
 pub fn refuse_contradiction(cx: &mut Context<'_>, frame: &Frame<'_>, too_long: bool) {
     let failure = match too_long {
         true if must_log_in_for(cx, frame.opcode) => AUTH_FAILED,
@@ -331,12 +334,22 @@ fn run<'a>(cx: &mut Context<'a>, row: &Opcode, frame: &Frame<'a>) -> Result<(), 
     }
     let key = cx.key(frame.key);
     if frame.oversized {
-        // The client wanted to replace the old value, which is outdated.
-        cx.db.delete(key);
+        forget(cx, row, key);
         return Err(TOO_LARGE);
     }
     cx.tally.verbs.calls.add(1);
-    (row.run)(cx, &Call { frame, quiet: row.quiet, key })
+    let done = (row.run)(cx, &Call { frame, quiet: row.quiet, key });
+    if done == Err(OUT_OF_MEMORY) {
+        forget(cx, row, key);
+    }
+    done
+}
+
+/// Removes the value that a refused request wanted to replace, and which is therefore outdated.
+fn forget(cx: &Context<'_>, row: &Opcode, key: Key<'_>) {
+    if SETS.contains(&row.code) {
+        cx.db.delete(key);
+    }
 }
 
 fn refuse(cx: &mut Context<'_>, frame: &Frame<'_>, failure: &Failure, key: &[u8]) {
@@ -351,7 +364,7 @@ impl Call<'_, '_> {
         Head { opcode: self.frame.opcode, status: 0, opaque: self.frame.opaque, cas }
     }
 
-    /// Replies with success, unless the opcode is quiet about it.
+    /// Replies with success, unless the opcode suppresses that.
     fn done(&self, cx: &mut Context<'_>, cas: Option<u64>, value: &[u8]) {
         if self.quiet != Quiet::Success {
             binary::write(cx.reply.output(), self.head(cas.unwrap_or(0)), b"", b"", value);
@@ -362,13 +375,13 @@ impl Call<'_, '_> {
         (self.frame.cas != 0).then_some(self.frame.cas)
     }
 
-    /// The number that begins at byte `at` of the extras.
+    /// Reads the number that begins at byte `at` of the extras.
     fn number<const BYTES: usize>(&self, at: usize) -> [u8; BYTES] {
         let bytes = self.frame.extras.get(at..).and_then(<[u8]>::first_chunk);
         bytes.copied().unwrap_or([0; BYTES])
     }
 
-    /// The expiry that begins at byte `at` of the extras.
+    /// Reads the expiry that begins at byte `at` of the extras.
     fn expiry(&self, cx: &Context<'_>, at: usize) -> Expiry {
         let seconds = i32::from_be_bytes(self.number(at));
         match timestamp(seconds.into(), cx.db.now_ms()) {
@@ -378,7 +391,7 @@ impl Call<'_, '_> {
     }
 }
 
-/// Returns a value, and changes its expiry if the extras have one.
+/// Replies with a value, and changes its expiry if the extras have one.
 fn get(cx: &mut Context<'_>, call: &Call<'_, '_>, with_key: bool) -> Result<(), Failure> {
     let touched = !call.frame.extras.is_empty();
     let expiry = if touched { call.expiry(cx, 0) } else { Expiry::Keep };
@@ -474,7 +487,7 @@ fn count(
     call: &Call<'_, '_>,
     direction: fn(u64) -> Arithmetic,
 ) -> Result<(), Failure> {
-    /// The expiry for which a missing counter is not created.
+    /// With this expiry, a missing counter is not created.
     const NO_INITIAL: u32 = u32::MAX;
     let initial = u64::from_be_bytes(call.number(8));
     let wanted = u32::from_be_bytes(call.number(16)) != NO_INITIAL;
@@ -530,6 +543,7 @@ fn stat(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     let fields = match call.frame.key {
         b"" => stats::fields(cx, None),
         b"reset" => {
+            control::need_right(cx, "config|resetstat").map_err(|_: Error| NO_RIGHT)?;
             control::reset(cx);
             Some(Vec::new())
         }
@@ -544,7 +558,7 @@ fn stat(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The login mechanisms; none are known where no login is required.
+/// Replies with the login mechanisms; the opcode is unknown if no login is required.
 fn mechanisms(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     if !admission::is_memcached_login_required(cx.server.config()) {
         return Err(UNKNOWN);
@@ -553,7 +567,8 @@ fn mechanisms(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Begins a login, whatever the state of an earlier one; refused where no login is required.
+/// Begins a login, whatever the state of an earlier one; the opcode is unknown if no login is
+/// required.
 fn begin_login(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     /// Longest name of a mechanism that memcached reads.
     const MECHANISM_BYTES: usize = 32;
@@ -569,8 +584,8 @@ fn begin_login(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure>
     Ok(())
 }
 
-/// SASL PLAIN (RFC 4616): an identity, which is ignored, a user and a password, with a zero
-/// before each of these two.
+/// Checks a login with SASL PLAIN (RFC 4616): an identity, which is ignored, a user and a password,
+/// with a zero byte before the user and before the password.
 fn log_in(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     begin_login(cx, call)?;
     let config = cx.server.config();

@@ -1,8 +1,9 @@
-//! The cache as a whole, and its statistics.
+//! Verbs for the cache as a whole, and for its statistics.
 
 use super::arguments::{When, number, when};
 use super::{Context, Error, VERSION, Verb, dump, stats};
 use crate::Keys;
+use crate::runtime::rights;
 use nagi_proto::Args;
 use nagi_store::Scope;
 
@@ -22,7 +23,7 @@ pub(super) fn flush(cx: &Context<'_>, delay: When) {
     match delay {
         When::At(at_ms) if at_ms > cx.db.now_ms() => cx.server.flush_at(at_ms),
         When::Never | When::At(_) => {
-            // A later flush replaces one that is still scheduled.
+            // An immediate flush also cancels a scheduled one.
             cx.server.flush_at(u64::MAX);
             cx.db.flush(Scope::Database(cx.db.index()));
         }
@@ -88,8 +89,12 @@ pub(super) static QUIT: Verb = Verb {
 fn stats<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     match (args.get(1), args.get(2)) {
         (Some(b"detail"), sub) => return detail(cx, sub),
-        (Some(b"cachedump"), _) => return dump::cachedump(cx, args),
+        (Some(b"cachedump"), _) => {
+            need_right(cx, "keys")?;
+            return dump::cachedump(cx, args);
+        }
         (Some(b"reset"), _) => {
+            need_right(cx, "config|resetstat")?;
             reset(cx);
             cx.reply.line("RESET");
             return Ok(());
@@ -104,14 +109,22 @@ fn stats<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
+/// Checks the permission for a command of Redis that does the same, beyond that for the verb.
+pub(super) fn need_right(cx: &mut Context<'_>, command: &str) -> Result<(), Error> {
+    match rights::may_run_verb(cx, command, &Keys::NONE, std::iter::empty()) {
+        true => Ok(()),
+        false => Err(Error::NO_RIGHT),
+    }
+}
+
 /// Resets all counters to zero.
 pub(super) fn reset(cx: &Context<'_>) {
     cx.db.store().reset_counters();
     cx.server.statistics().reset();
 }
 
-/// Statistics by prefixes of keys, which are not supported: the replies are those of a memcached
-/// without any.
+/// `stats detail`, statistics by prefixes of keys, is not supported: the replies are those of a
+/// memcached without such statistics.
 fn detail(cx: &mut Context<'_>, sub: Option<&[u8]>) -> Result<(), Error> {
     if !cx.server.config().memcached_dump.is_on() {
         return Err(Error("CLIENT_ERROR stats detail not allowed"));

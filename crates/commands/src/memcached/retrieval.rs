@@ -68,7 +68,7 @@ pub(super) static GETS: Verb = Verb {
 
 /// The keys of `gat` and `gats` follow the time.
 const BEHIND_EXPTIME: Keys =
-    Keys::only(KeyGroup::range(2, -1, 1, Access::RW.union(Access::ACCESS)));
+    Keys::only(KeyGroup::range(2, -1, 1, Access::RW.union(Access::ACCESS).union(Access::UPDATE)));
 
 fn gat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let expiry = expiry(args.at(1), cx.db.now_ms()).ok_or(Error::EXPTIME)?;

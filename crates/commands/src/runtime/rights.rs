@@ -1,7 +1,7 @@
 //! Permission checks, when there are users with restrictions.
 //!
-//! Without such users, a request reads only one bit. A change of users takes effect before its own
-//! request is answered: each request compares the generation of the users before it runs.
+//! Without such users, a request only reads one bit. Each request compares the generation of the
+//! users before it runs, so that a change of users takes effect before it is acknowledged.
 
 use crate::runtime::client_line;
 use crate::runtime::context::CommandSet;
@@ -27,11 +27,14 @@ pub fn may_observe(server: &dyn Server, user: &[u8]) -> bool {
 
 /// Enables permission checks if there are users with restrictions.
 pub fn note_users(server: &dyn Server) {
-    let has_limited = server.config().users().has_limited();
-    server.hooks().set(HookFlags::LIMITED_USERS, has_limited);
+    // Under a lock, so that of two concurrent changes the later one is noted last.
+    server.config().users().note_limited(|has_limited| {
+        server.hooks().set(HookFlags::LIMITED_USERS, has_limited);
+    });
 }
 
-/// Whether a client's user has the right to run a request; if not, ACL LOG gets an entry.
+/// Checks whether a client's user has the permission to run a request; if not, adds an entry to ACL
+/// LOG.
 ///
 /// # Errors
 /// The missing permission.
@@ -68,7 +71,7 @@ fn check_limited_user(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Re
     Err(denial)
 }
 
-/// Likewise for a queued request, when EXEC is about to run it.
+/// Checks a queued request when EXEC is about to run it.
 ///
 /// # Errors
 /// The permission that its user now lacks.
@@ -91,8 +94,8 @@ pub(crate) fn check_queued(
     )))
 }
 
-/// A check, to be evaluated later, of whether the client's current user may still run its request.
-/// The arguments are copied, since it may wait for long.
+/// Creates a check, evaluated later, of whether the client's user may still run its request. The
+/// arguments are copied, since the request may wait for a long time.
 pub(crate) fn permission(cx: &Context<'_>) -> Permission {
     let user = Name::from(cx.client.user_name());
     let (mut bytes, mut spans) = (Vec::new(), Vec::with_capacity(cx.args.len()));
@@ -102,7 +105,7 @@ pub(crate) fn permission(cx: &Context<'_>) -> Permission {
         bytes.extend_from_slice(word);
     }
     let (bytes, spans) = (bytes.into_boxed_slice(), spans.into_boxed_slice());
-    // Beyond that, the spans would refer to other words.
+    // If the length exceeds 32 bits, the spans would refer to other words.
     let are_spans_right = u32::try_from(bytes.len()).is_ok();
     let commands = cx.server.commands();
     Permission::new(move |users| {
@@ -129,7 +132,7 @@ pub(crate) fn is_refused(cx: &Context<'_>, waiter: &Waiter) -> bool {
         && waiter.refuse(cx.server.config().users())
 }
 
-/// Likewise for a request by a script on behalf of its client's user.
+/// Checks a command that a script runs on behalf of its client's user.
 ///
 /// # Errors
 /// The permission that its user lacks.
@@ -180,7 +183,7 @@ fn note<C: CommandSet>(cx: &Context<'_, C>, reason: Reason, object: &[u8], user:
     cx.hooks.access_log.add(refused, line.trim_end().to_owned(), now_ms, most);
 }
 
-/// The error for an administrator that names the permission that a user lacks.
+/// The error of ACL DRYRUN, for an administrator: it names the missing permission of the user.
 pub(crate) fn explain(denial: &Denial, user: &[u8], entry: &Entry, args: Args<'_>) -> Vec<u8> {
     let user = String::from_utf8_lossy(user);
     let text = |at: usize| String::from_utf8_lossy(args.at(at)).into_owned();
@@ -198,7 +201,7 @@ pub(crate) fn explain(denial: &Denial, user: &[u8], entry: &Entry, args: Args<'_
     text.into_bytes()
 }
 
-/// The error for a client that names the permission that its user lacks.
+/// The error for the client itself: it names the missing permission of the client's user.
 fn error(denial: &Denial, user: &[u8], entry: &Entry) -> Error {
     match denial {
         Denial::Command => Error::new(format!(
@@ -211,13 +214,13 @@ fn error(denial: &Denial, user: &[u8], entry: &Entry) -> Error {
     }
 }
 
-/// Whether a client's user may run a memcached verb that corresponds to `command`, with these keys.
-/// If not, ACL LOG gets an entry.
+/// Whether a client's user may run a memcached verb with these keys, to which the Redis command
+/// `command` corresponds. If not, ACL LOG gets an entry.
 pub(crate) fn may_run_verb<'k, C: CommandSet>(
     cx: &mut Context<'_, C>,
     command: &str,
     row: &Keys,
-    mut keys: impl Iterator<Item = &'k [u8]>,
+    keys: impl Iterator<Item = &'k [u8]> + Clone,
 ) -> bool {
     if !cx.hooks.reasons().contains(HookFlags::LIMITED_USERS) || command.is_empty() {
         return true;
@@ -226,13 +229,13 @@ pub(crate) fn may_run_verb<'k, C: CommandSet>(
     let (Some(user), Some(entry)) = (cx.client.user(cx.server.config().users()), entry) else {
         return false;
     };
-    if !user.may_run(entry) {
-        note_refusal(cx, Reason::Command, command.as_bytes());
-        return false;
-    }
     let access = row.access();
     let reads = access.contains(Access::ACCESS);
     let writes = access.intersects(Access::INSERT | Access::DELETE | Access::UPDATE);
-    let refused = keys.find(|key| !user.may_use_key(reads, writes, key));
-    refused.inspect(|key| note_refusal(cx, Reason::Key, key)).is_none()
+    match user.check_verb(entry, [reads, writes], keys) {
+        Ok(()) => return true,
+        Err(Some(key)) => note_refusal(cx, Reason::Key, key),
+        Err(None) => note_refusal(cx, Reason::Command, command.as_bytes()),
+    }
+    false
 }

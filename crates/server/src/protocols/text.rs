@@ -17,8 +17,8 @@ use std::convert::Infallible;
 
 /// Maximum data block before a client has logged in: a user and a password.
 const LOGIN_BYTES: usize = 16 * 1024;
-/// Minimum length of a line, with its end, that is answered before a login: at shorter ones, none
-/// of which can be a login, memcached closes the connection.
+/// Minimum length of a line, with its end, that is answered before a login. No shorter line can be
+/// a login, and memcached closes the connection after one.
 const SHORTEST_LINE: usize = 7;
 
 /// memcached's text protocol.
@@ -92,7 +92,7 @@ impl RequestProtocol for Text {
             true => Limits { item_bytes, login_only: false },
             false => Limits { item_bytes: LOGIN_BYTES, login_only: true },
         };
-        // A request that may be a login is a batch of its own.
+        // A request that may be a login is executed as a separate batch.
         let most = if is_authenticated { BATCH } else { 1 };
         let ((consumed, state), spans) = spans.fill(|spans| {
             parse(&mut self.parser, bytes, large, &limits, most, spans, &mut extents)
@@ -166,8 +166,8 @@ impl RequestProtocol for Text {
     }
 }
 
-/// Finds the extents of at most `most` requests. Returns the number of bytes consumed, and what
-/// follows them.
+/// Finds the extents of at most `most` requests. Returns the number of bytes consumed, and what the
+/// session waits for after them.
 fn parse(
     parser: &mut Parser,
     input: &[u8],
@@ -193,7 +193,7 @@ fn parse(
     (at, None)
 }
 
-/// Finds the rows of requests, and prefetches the memory of their keys.
+/// Looks up the verbs of requests, and prefetches the memory of their keys.
 fn resolve<'a>(
     input: &'a [u8],
     extents: &[Extent],
@@ -250,8 +250,11 @@ fn before_login(bytes: usize, found: Found) -> Work {
 #[cold]
 fn reject(cx: &mut memcached::Context<'_>, reply: &str, close: bool) {
     // The parser keeps a line only if its value is too long.
-    if !cx.args.is_empty() && !admission::must_log_in(cx.client, cx.server.config()) {
-        memcached::forget_refused(cx, cx.args);
+    if !cx.args.is_empty()
+        && !admission::must_log_in(cx.client, cx.server.config())
+        && let Ok(verb) = memcached::resolve(cx.args)
+    {
+        memcached::forget_refused(cx, verb, cx.args);
     }
     if !reply.is_empty() {
         cx.reply.line(reply);

@@ -5,10 +5,12 @@ mod reply;
 #[cfg(test)]
 mod tests;
 
+use super::binary::meets_claim;
 use super::watch::{self, Offer};
 use super::{Context, Error, Verb, operation, statistics};
 use crate::runtime::arguments::value;
-use crate::{Access, Keys};
+use crate::runtime::{gate, rights};
+use crate::{Access, HookFlags, Keys};
 use flags::Flags;
 use nagi_proto::Args;
 use nagi_proto::memcached::base64;
@@ -36,11 +38,18 @@ fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.tally.verbs.meta.add(1);
     let flags = Flags::read(cx, args, 2)?;
     let mut room = Vec::new();
-    let key = cx.key(flags.key(args.at(1), &mut room)?);
+    let name = flags.key(args.at(1), &mut room)?;
+    let changes = flags.expiry.is_some() || flags.vivified.is_some() || flags.version.is_some();
+    if changes && !rights::may_run_verb(cx, MG.right, &MG_CHANGES, std::iter::once(name)) {
+        return Err(Error::NO_RIGHT);
+    }
+    let key = cx.key(name);
+    // Without room for an entry, a miss stays one.
+    let vivify = flags.vivified.filter(|_| operation::make_room(cx, key, 0).is_ok());
     let fetch = Fetch {
         expiry: flags.expiry.unwrap_or(Expiry::Keep),
         expiry_first: flags.expiry_before_refresh,
-        vivify: flags.vivified,
+        vivify,
         refresh_ms: flags.refresh_ms,
         versioned: flags.versioned,
         version: flags.version,
@@ -64,6 +73,9 @@ fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     watch::fetched(cx, key, seen);
     Ok(())
 }
+
+/// The keys of an `mg` whose flags change the entry.
+static MG_CHANGES: Keys = Keys::one(Access::RW.union(Access::ACCESS).union(Access::UPDATE));
 
 pub(super) static MG: Verb = Verb {
     name: "mg",
@@ -90,13 +102,19 @@ fn ms<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         expected: flags.expected,
         allow_older: flags.invalidate,
         vivify: flags.vivify,
-        // Only here, 0 means that no version is expected.
+        // In `ms`, 0 means that the server chooses the number.
         version: flags.version.filter(|version| *version != 0),
         versioned: flags.versioned,
         limit_bytes: cx.server.config().memcached_item_limit.bytes(),
     };
-    // A reply after a store has the new length, a refusal that of the request's value.
-    let (code, cas, bytes) = match operation::store(cx, key, write)? {
+    // The reply to a successful store has the resulting length; a refusal has the length of the
+    // request's value.
+    let stored = operation::store(cx, key, write);
+    if stored == Err(Error::OUT_OF_MEMORY) {
+        // The old value is outdated, since the client wanted to replace it.
+        cx.db.delete(key);
+    }
+    let (code, cas, bytes) = match stored? {
         Written::Done { .. } if flags.quiet => return Ok(()),
         Written::Done { cas, bytes } => ("HD", cas, bytes),
         Written::Refused | Written::TooLong => ("NS", None, len),
@@ -137,24 +155,35 @@ pub(super) static MS: Verb = Verb {
     run: ms,
 };
 
-/// The key of a meta command in base64, decoded into `room`; `None` if it is not in base64.
+/// Decodes the key of a meta command with the flag `b` into `room`; `None` if the key is not in
+/// base64.
 pub(super) fn spelled_key<'r>(args: Args<'_>, room: &'r mut Vec<u8>) -> Option<&'r [u8]> {
     let is_meta = matches!(args.get(0), Some(b"mg" | b"ms" | b"md" | b"ma" | b"me"));
     let spelled = is_meta && args.from(2).any(|word| word.starts_with(b"b"));
     (spelled && base64::decode(args.at(1), room)).then_some(room)
 }
 
-/// The key of an `ms` or `set` that was refused for the length of its value, from its line:
-/// memcached removes the key, since the old value is outdated.
-pub fn forget_refused<'a>(cx: &mut Context<'a>, args: Args<'a>) {
+/// Handles an `ms` or `set` that was refused for the length of its value, given its line. As in
+/// memcached, the key is removed, since the old value is outdated; but not if the client may not
+/// change it, or not now.
+pub fn forget_refused<'a>(cx: &mut Context<'a>, verb: &Verb, args: Args<'a>) {
     cx.tally.verbs.too_large.add(1);
     let mut room = Vec::new();
-    let key = cx.db.key(spelled_key(args, &mut room).unwrap_or(args.at(1)));
+    let name = spelled_key(args, &mut room).unwrap_or(args.at(1));
+    let key = cx.db.key(name);
     let options = SetOptions::default();
     let offer = watch::offered(cx, || Offer::plain(options, 0));
     watch::refused(cx, key, "too_large", offer);
-    watch::looks_up(cx, key);
-    cx.db.delete(key);
+    const PAUSED: HookFlags =
+        HookFlags::SAVING.union(HookFlags::PAUSED_WRITES).union(HookFlags::PAUSED_ALL);
+    let is_allowed = rights::may_run_verb(cx, verb.right, &verb.keys, std::iter::once(name))
+        && gate::refusal_of_verb(cx.hooks.reasons(), &verb.keys).is_none()
+        && !cx.hooks.reasons().intersects(PAUSED)
+        && meets_claim(cx, name).is_none();
+    if is_allowed {
+        watch::looks_up(cx, key);
+        cx.db.delete(key);
+    }
 }
 
 fn md<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {

@@ -5,25 +5,25 @@ use nagi_proto::memcached::Writer;
 use nagi_store::types::versioned::Fetched;
 use nagi_store::{EntryView, StringValue};
 
-/// A line that has been begun; [`Reply::end`] ends it.
+/// A reply's line that has been begun; [`Reply::end`] ends it.
 pub(super) struct Reply<'r>(&'r mut Vec<u8>);
 
 impl<'r> Reply<'r> {
-    /// A line that begins with a code of two letters.
+    /// Begins a line with a code of two letters.
     pub(super) fn begin(writer: &'r mut Writer<'_>, code: &str) -> Self {
         let line = writer.buffer();
         line.extend_from_slice(code.as_bytes());
         Reply(line)
     }
 
-    /// The line before a value of `bytes` bytes.
+    /// Begins the line before a value of `bytes` bytes.
     pub(super) fn value(writer: &'r mut Writer<'_>, bytes: usize) -> Self {
         let reply = Reply::begin(writer, "VA ");
         reply.0.extend_from_slice(itoa::Buffer::new().format(bytes).as_bytes());
         reply
     }
 
-    /// The whole reply to a `mg` with a hit.
+    /// Writes the whole reply to a `mg` with a hit.
     pub(super) fn fetched(
         writer: &mut Writer<'_>,
         flags: &Flags<'_>,
@@ -32,7 +32,7 @@ impl<'r> Reply<'r> {
         now_ms: u64,
     ) {
         let (entry, value) = (&found.entry, found.value);
-        // A client that has this version is not sent the value again.
+        // A client that has this version already does not get the value again.
         let is_known = flags.expected.is_some() && flags.expected == entry.cas();
         let is_sent = flags.value && !is_known;
         let mut reply = match is_sent {
@@ -73,7 +73,7 @@ impl<'r> Reply<'r> {
         }
     }
 
-    /// The whole reply to a `me` with a hit.
+    /// Writes the whole reply to a `me` with a hit.
     pub(super) fn described(
         writer: &mut Writer<'_>,
         key: &[u8],
@@ -83,9 +83,11 @@ impl<'r> Reply<'r> {
     ) {
         let seconds = entry.expire_at_ms().map(|at_ms| at_ms.saturating_sub(now_ms).div_ceil(1000));
         let fetched = if entry.marks().fetched { "yes" } else { "no" };
-        let spelled = String::from_utf8_lossy(key);
+        let buffer = writer.buffer();
+        buffer.extend_from_slice(b"ME ");
+        buffer.extend_from_slice(key);
         writer.line(&format!(
-            "ME {spelled} exp={} la={} cas={} fetch={fetched} cls=1 size={}",
+            " exp={} la={} cas={} fetch={fetched} cls=1 size={}",
             seconds.map_or(-1, |seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
             idle_ms / 1000,
             entry.cas().unwrap_or(0),
@@ -93,13 +95,13 @@ impl<'r> Reply<'r> {
         ));
     }
 
-    /// A letter and a number.
+    /// Writes a letter and a number.
     pub(super) fn number(&mut self, letter: u8, number: u64) {
         self.0.extend_from_slice(&[b' ', letter]);
         self.0.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    /// The remaining seconds, -1 for no expiry.
+    /// Writes the remaining seconds; -1 if the item does not expire.
     pub(super) fn time_left(&mut self, expire_at_ms: Option<u64>, now_ms: u64) {
         match expire_at_ms {
             None => self.0.extend_from_slice(b" t-1"),
@@ -107,7 +109,7 @@ impl<'r> Reply<'r> {
         }
     }
 
-    /// Repeats a flag of the request, if `letter` is such a flag: opaque and key.
+    /// Repeats a flag of the request if it is the opaque or the key.
     pub(super) fn echo_one(&mut self, flags: &Flags<'_>, key: &[u8], letter: u8, token: &[u8]) {
         match letter {
             b'O' => {
@@ -125,7 +127,7 @@ impl<'r> Reply<'r> {
         }
     }
 
-    /// All flags that a reply repeats from its request.
+    /// Repeats all flags of the request that a reply repeats.
     pub(super) fn echo(mut self, flags: &Flags<'_>, key: &[u8]) -> Self {
         for (letter, token) in flags.each() {
             self.echo_one(flags, key, letter, token);

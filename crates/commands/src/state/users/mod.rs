@@ -1,7 +1,8 @@
 //! Users of Redis' access control lists (ACL): their passwords and permissions.
 //!
-//! Users are immutable: a change replaces a user by a new one. Each change raises a generation, by
-//! which a connection detects before its next request that it must look up its user again.
+//! Users are immutable: a change replaces a user by a new one and increments a generation. By
+//! comparing generations before its next request, a connection detects that it must look up its
+//! user again.
 
 mod rules;
 mod selector;
@@ -61,9 +62,10 @@ impl Users {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    /// Whether any user has restrictions.
-    pub(crate) fn has_limited(&self) -> bool {
-        self.has_limited.load(Ordering::Relaxed)
+    /// Calls `note` with whether any user has restrictions, while no user changes.
+    pub(crate) fn note_limited(&self, note: impl FnOnce(bool)) {
+        let _unchanged = self.users.read();
+        note(self.has_limited.load(Ordering::Relaxed));
     }
 
     /// The user with this name.
@@ -71,7 +73,8 @@ impl Users {
         self.users.read().get(name).cloned()
     }
 
-    /// The users' lines in a list of users, if there is more than a password for the default user.
+    /// The lines of all users in the format of an ACL file; none if the default user is the only
+    /// one and at most a password was set for it.
     pub(crate) fn lines(&self) -> Vec<Vec<u8>> {
         let users = self.users.read();
         let default = users.get(DEFAULT_USER);
@@ -86,7 +89,7 @@ impl Users {
         self.users.read().clone()
     }
 
-    /// Makes changes atomically. Returns what `change` returns.
+    /// Changes users atomically. Returns what `change` returns.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut UsersByName) -> T) -> T {
         let mut users = self.users.write();
         let outcome = change(&mut users);
@@ -98,8 +101,8 @@ impl Users {
         outcome
     }
 
-    /// Sets the only password of the default user; an empty one means no password
-    /// (`requirepass`).
+    /// Sets the only password of the default user (`requirepass`). With an empty one, no password
+    /// is needed.
     pub(crate) fn set_default_password(&self, password: &[u8]) {
         self.change(|users| {
             let user = users.entry(DEFAULT_USER.into()).or_default();
@@ -111,7 +114,7 @@ impl Users {
 
     /// Whether an enabled user with this name and password exists.
     pub(crate) fn is_login(&self, name: &[u8], password: &[u8]) -> bool {
-        // A missing user takes as long as an existing one.
+        // A missing user is checked as well, so that the time does not reveal which users exist.
         let user = self.get(name).unwrap_or_default();
         user.accepts(password)
     }
@@ -141,7 +144,7 @@ impl Users {
     }
 }
 
-/// Reads the words of a line, which starts with `user` and a name.
+/// Parses the words of a line: `user`, a name, and rules.
 fn read_line<H>(acl: &Acl<'_, H>, words: &[Vec<u8>]) -> Result<(Name, User), String> {
     let [word, name, rules @ ..] = words else {
         return Err("a line is to be: user NAME RULE ...".to_owned());
@@ -155,7 +158,7 @@ fn read_line<H>(acl: &Acl<'_, H>, words: &[Vec<u8>]) -> Result<(Name, User), Str
     Ok((name.as_slice().into(), user))
 }
 
-/// Whether a user may have this name.
+/// Whether a user may have this name: it must not contain whitespace or zero bytes.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     !name.iter().any(|byte| byte.is_ascii_whitespace() || matches!(byte, 0 | 0x0b))
 }

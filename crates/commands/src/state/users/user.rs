@@ -48,7 +48,7 @@ impl User {
         self.root.is_everything()
     }
 
-    /// Whether it is in the state in which `requirepass` leaves the default user.
+    /// Whether it is a default user that was only changed by `requirepass`.
     pub(super) fn has_one_password_at_most(&self) -> bool {
         self.is_on
             && self.is_unlimited()
@@ -67,8 +67,8 @@ impl User {
         self.passwords = if password.is_empty() { Vec::new() } else { vec![hash(password)] };
     }
 
-    /// Whether it accepts this password. The time depends only on the password and the number of
-    /// the user's passwords.
+    /// Whether it may log in with this password. The time depends only on the password and on the
+    /// number of the user's passwords.
     pub(super) fn accepts(&self, password: &[u8]) -> bool {
         let given = hash(password);
         let is_one =
@@ -77,8 +77,8 @@ impl User {
         self.is_on && (self.has_no_password | is_known)
     }
 
-    /// The reason for which it may not run a request for this command; of several selectors, the
-    /// reason of the one that permits most.
+    /// The reason for which it may not run a request for this command, if no selector permits it:
+    /// the reason of the selector that permits most.
     pub(crate) fn denial<H>(&self, entry: &Entry<H>, args: Args<'_>) -> Option<Denial> {
         let mut nearest = self.root.denial(entry, args)?;
         for selector in &self.selectors {
@@ -92,9 +92,23 @@ impl User {
         self.every_selector().any(|selector| selector.permits_plain_command(entry))
     }
 
-    /// Whether it may access a key in this way, by any command; for memcached's verbs.
-    pub(crate) fn may_use_key(&self, reads: bool, writes: bool, key: &[u8]) -> bool {
-        self.every_selector().any(|selector| selector.permits_key(reads, writes, key))
+    /// Whether one of its selectors permits this command, without regard to keys, and such access
+    /// to all of these keys; for memcached's verbs. If not, returns the first key that no selector
+    /// permits together with the command, or `None` if no selector permits the command.
+    pub(crate) fn check_verb<'k, H>(
+        &self,
+        entry: &Entry<H>,
+        [reads, writes]: [bool; 2],
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+    ) -> Result<(), Option<&'k [u8]>> {
+        let mut refused = None;
+        for selector in self.every_selector().filter(|it| it.permits_plain_command(entry)) {
+            match keys.clone().find(|key| !selector.permits_key(reads, writes, key)) {
+                None => return Ok(()),
+                Some(key) => refused = refused.or(Some(key)),
+            }
+        }
+        Err(refused)
     }
 
     /// Whether it may read all keys by this command.
@@ -111,7 +125,7 @@ impl User {
         std::iter::once(&self.root).chain(&self.selectors)
     }
 
-    /// Its state: the words of its rules that concern neither passwords nor permissions.
+    /// The words for its state: rules that concern neither passwords nor permissions.
     pub(crate) fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.is_on { "on" } else { "off" }];
         if self.has_no_password {
@@ -137,7 +151,7 @@ impl User {
         &self.selectors
     }
 
-    /// Its line in a list of users, without a line end.
+    /// Its line in an ACL file, without a line end.
     pub(crate) fn line(&self, name: &[u8]) -> Vec<u8> {
         let mut line = [b"user ", name].concat();
         let flags = self.flags().into_iter().map(|flag| flag.as_bytes().to_vec());
