@@ -181,7 +181,7 @@ fn a_slow_function_is_reported_and_killed() {
     assert!(error(&runs.reply()).contains("killed by user"));
 }
 
-/// Both servers write libraries into their files, and read each other's.
+/// Both servers write libraries into their files, and each reads those of the other.
 #[test]
 fn libraries_are_saved_and_loaded() {
     let folder = Folder::new("functions");
@@ -210,4 +210,33 @@ fn libraries_are_saved_and_loaded() {
         .unwrap();
         client.check("FCALL get 1 key", "$5\r\nvalue\r\n");
     }
+}
+
+/// The transaction must not claim its keys before it has the thread of scripts.
+#[test]
+fn a_transaction_loads_a_library_while_scripts_wait_for_its_keys() {
+    let server = Server::nagi();
+    let mut clients: Vec<_> = (0..3).map(|_| server.connect_resp()).collect();
+    let [busy, waiting, client] = &mut clients[..] else { panic!("three clients") };
+    for round in 0..5 {
+        client.check("MULTI", "+OK\r\n");
+        client.check("SET k 1", "+QUEUED\r\n");
+        let code =
+            format!("#!lua NAME=l\nredis.register_function('f', function() return {round} end)");
+        let queued = client.run_words(&["FUNCTION", "LOAD", "REPLACE", &code]);
+        assert_eq!(queued.text(), "QUEUED");
+        busy.send(harness::encode_command(&["EVAL", "for i = 1, 2e7 do end return 1", "0"]));
+        let read = "return redis.call('EXISTS', KEYS[1])";
+        waiting.send(harness::encode_command(&["EVAL", read, "1", "k"]));
+        client.check("EXEC", "*2\r\n+OK\r\n$1\r\nl\r\n");
+        busy.expect(":1\r\n");
+        waiting.reply();
+    }
+    client.check("FCALL f 0", ":4\r\n");
+    client.check("FUNCTION LIST LIBRARYNAME L*", client_list());
+}
+
+fn client_list() -> &'static str {
+    "*1\r\n*6\r\n$12\r\nlibrary_name\r\n$1\r\nl\r\n$6\r\nengine\r\n$3\r\nLUA\r\n$9\r\nfunctions\r\n\
+     *1\r\n*6\r\n$4\r\nname\r\n$1\r\nf\r\n$11\r\ndescription\r\n$-1\r\n$5\r\nflags\r\n*0\r\n"
 }

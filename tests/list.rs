@@ -156,7 +156,7 @@ fn there_is_one_null_in_resp3() {
     }
 }
 
-/// With the names that Redis has used since 7.2.
+/// The names are those that Redis uses since 7.2.
 #[test]
 fn encodings_follow_the_contents_of_a_list() {
     let server = Server::nagi();
@@ -183,7 +183,7 @@ fn encodings_follow_the_contents_of_a_list() {
     client.check("OBJECT ENCODING key", "$8\r\nlistpack\r\n");
 }
 
-/// Long commands work in slices, and see the list as of one moment.
+/// Long commands are executed in slices, but see the list at a single moment.
 #[test]
 fn clients_are_served_while_long_lists_are_worked_on() {
     let server = Server::nagi_with(&["--workers", "1"]);
@@ -196,7 +196,7 @@ fn clients_are_served_while_long_lists_are_worked_on() {
     client.expect(":200000\r\n");
     client.send(encode_command(&["LREM", "key", "0", "500"]));
     other.check("SET elsewhere x", "+OK\r\n");
-    // A request for the list waits until the command is done with it.
+    // A request for the list waits until the command has completed.
     let len = other.run("LLEN key").integer();
     assert!([199_800, 200_000].contains(&len), "{len}");
     client.expect(":200\r\n");
@@ -235,7 +235,7 @@ fn elements_of_many_megabytes_are_kept_and_found() {
     client.check("RPOP moved", format!("${}\r\n{long}\r\n", long.len()));
 }
 
-/// An element is always in exactly one of two lists.
+/// An element must always be in exactly one of the two lists.
 #[test]
 fn moves_happen_at_one_moment() {
     let server = Server::nagi_with(&["--workers", "2"]);
@@ -254,4 +254,22 @@ fn moves_happen_at_one_moment() {
             watcher.check("EXISTS a b", ":1\r\n");
         }
     });
+}
+
+/// The comparisons of one step take longer than a slice.
+#[test]
+fn long_elements_are_inserted_beside_however_slowly_they_compare() {
+    const LONG: usize = 100_000;
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let element = |number: u8| [&vec![b'x'; LONG][..], &[number]].concat();
+    for number in 0..200 {
+        client.run_words(&[b"RPUSH".as_slice(), b"l", &element(number)]);
+    }
+    for (pivot, reply) in [(250, -1), (199, 201), (100, 202)] {
+        let words = [b"LINSERT".as_slice(), b"l", b"BEFORE", &element(pivot), b"new"];
+        assert_eq!(client.run_words(&words).integer(), reply);
+    }
+    client.check("LINDEX l 200", "$3\r\nnew\r\n");
+    client.check("LINDEX l 100", "$3\r\nnew\r\n");
 }

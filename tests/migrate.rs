@@ -1,10 +1,10 @@
-//! MIGRATE moves keys to other servers; each key is then on exactly one of them.
+//! MIGRATE moves keys to other servers; each key must then be on exactly one of them.
 
 use harness::{Connection, Reply, Server, encode_command, tool, until};
 use std::io::Read;
 use std::net::TcpListener;
 
-/// Values of every type, and a key that expires.
+/// Sets values of every type, and a key that expires.
 fn fill(client: &mut Connection) {
     for command in [
         "SET string value",
@@ -19,7 +19,7 @@ fn fill(client: &mut Connection) {
     }
 }
 
-/// The text of a reply, which may be an error.
+/// Returns the text of a reply, which may be an error.
 fn told(reply: &Reply) -> String {
     match reply {
         Reply::Error(text) => text.clone(),
@@ -71,7 +71,7 @@ fn options_do_what_redis_does() {
         replies.push(told(&client.run(&format!("{at} key 3 1000 REPLACE"))));
         replies.push(told(&client.run("EXISTS key")));
         replies.push(told(&there.run("GET key")));
-        // Of several keys, those that arrive are removed, and the first error is returned.
+        // If only some of several keys arrive, these are removed, and the first error is returned.
         for key in ["a", "b", "c"] {
             client.run(&format!("SET {key} here"));
         }
@@ -142,14 +142,14 @@ fn a_target_that_does_not_answer_loses_nothing_and_delays_no_other_key() {
     let from = Server::nagi();
     let (mut client, mut other) = (from.connect_resp(), from.connect_resp());
     client.run("MSET key value other value");
-    // It accepts connections and never replies.
+    // This server accepts connections and never replies.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = silent.local_addr().expect("an address").port();
     let request = format!("MIGRATE 127.0.0.1 {port} key 0 3000");
     client.send(encode_command(&harness::words(&request)));
     let (mut accepted, _) = silent.accept().expect("it connects");
     accepted.read_exact(&mut [0; 4]).expect("it asks");
-    // Meanwhile commands with other keys are served; scripts only run afterwards.
+    // While MIGRATE waits, commands with other keys are served; scripts only run afterwards.
     other.check("GET other", "$5\r\nvalue\r\n");
     other.check("SET other new", "+OK\r\n");
     client.expect("-IOERR error or timeout reading from target instance\r\n");
@@ -193,7 +193,7 @@ fn a_key_is_on_one_server_while_programs_change_it() {
                 scope.spawn(|| {
                     let (mut here, mut there) = (from.connect_resp(), to.connect_resp());
                     let mut counted = 0;
-                    // XX: only if the key exists.
+                    // XX stores only if the key exists.
                     while counted < 300 {
                         for client in [&mut here, &mut there] {
                             let script = "if redis.call('EXISTS', KEYS[1]) == 1 then \
@@ -258,4 +258,21 @@ fn redis_cli_moves_a_large_value() {
     to.connect_resp().check("STRLEN large", format!(":{}\r\n", 20 << 20));
     until("it is gone", || (client.run("EXISTS large").integer() == 0).then_some(()))
         .expect("gone");
+}
+
+/// The thread of scripts claims the key, which the request must not have claimed before.
+#[test]
+fn a_key_for_which_a_client_waits_is_moved() {
+    let (from, to) = (Server::nagi(), Server::nagi());
+    let (mut client, mut blocked) = (from.connect_resp(), from.connect_resp());
+    client.check("XADD s 1-1 field value", "$3\r\n1-1\r\n");
+    blocked.send(encode_command(&["XREAD", "BLOCK", "0", "STREAMS", "s", "$"]));
+    until("the client waits", || {
+        client.run("INFO clients").text().contains("blocked_clients:1\r\n").then_some(())
+    })
+    .unwrap();
+    let port = to.resp().port();
+    client.check(&format!("MIGRATE 127.0.0.1 {port} s 0 5000"), "+OK\r\n");
+    client.check("EVAL \"return redis.call('EXISTS', KEYS[1])\" 1 s", ":0\r\n");
+    to.connect_resp().check("EXISTS s", ":1\r\n");
 }

@@ -1,13 +1,13 @@
-//! Saving and loading, as a user sees it: the data is restored, however the server is stopped; a
-//! damaged file is neither loaded nor overwritten.
+//! Saving and loading from the user's view: the data is restored, however the server is stopped,
+//! and a damaged file is neither loaded nor overwritten.
 
-use harness::{Reply, Server, nagi_binary, until};
+use harness::{Connection, Reply, Server, nagi_binary, until};
 use rustix::process::Signal;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A folder that is removed at the end of the test.
+/// A folder that is removed on drop.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -34,12 +34,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // If it cannot be removed, the system will do so.
+        // A folder that cannot be removed is left to the system's clean-up of temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// A pipe in place of the next file that a server will write; it accepts bytes as they are read.
+/// A pipe in place of the next file that a server will write. Bytes are accepted as they are read.
 pub(crate) struct Pipe(PathBuf);
 
 impl Pipe {
@@ -50,7 +50,7 @@ impl Pipe {
         Pipe(path)
     }
 
-    /// Waits until the server begins to write.
+    /// Waits until the server begins to write. Returns the reading end.
     pub(crate) fn open(self) -> fs::File {
         fs::File::open(self.0).expect("opens the other end")
     }
@@ -322,7 +322,7 @@ fn data_flushed_during_a_save_does_not_come_back() {
     assert_eq!(folder.names(), ["dump.rdb"], "the next save is not what was given up");
 }
 
-/// Such a save would make thousands of pauses, one after each slice.
+/// With pauses, such a save would make thousands of them, one after each slice.
 #[test]
 fn a_save_that_is_to_end_makes_no_pauses() {
     const KEYS: usize = 200_000;
@@ -348,7 +348,7 @@ fn a_save_that_is_to_end_makes_no_pauses() {
         let before = pauses();
         let done = || (info(&server, "rdb_bgsave_in_progress") == "0").then_some(());
         until("the save", done).expect("it ends");
-        // A worker, or the saver, may have been just about to pause.
+        // A worker or the saver may have been about to pause.
         let after = pauses();
         assert!(after <= before + WORKERS + 1, "{command}: {before} pauses, then {after}");
     }
@@ -363,7 +363,7 @@ fn a_save_that_is_to_end_makes_no_pauses() {
     assert!(saved.contains("pauses=0"), "{saved}");
 }
 
-/// Both servers in folders that have been removed, so that nothing can be saved.
+/// The folders of both servers have been removed, so nothing can be saved.
 #[test]
 fn writing_is_refused_while_saving_fails() {
     let folder = Folder::new("misconf");
@@ -381,7 +381,7 @@ fn writing_is_refused_while_saving_fails() {
         client.check("SET key value", "+OK\r\n");
         fs::remove_dir(&gone).expect("it is empty");
         client.check("CONFIG SET save \"3600 1\"", "+OK\r\n");
-        // Only the client that requested these is notified of their failure.
+        // Only the client that requested the save is notified of its failure.
         assert!(matches!(client.run("SAVE"), Reply::Error(_)), "{name}");
         client.check("SHUTDOWN SAVE", "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
         assert_eq!(info(&server, "rdb_last_bgsave_status"), "ok", "{name}");
@@ -605,4 +605,46 @@ fn flushed_data_does_not_come_back() {
         assert!(server.wait_for_exit().success());
         folder.nagi(&[]).connect_resp().check("DBSIZE", ":0\r\n");
     }
+}
+
+/// No save can be cut while keys are claimed: the reply must not wait for it.
+#[test]
+fn flushall_saves_afterwards_where_keys_are_claimed() {
+    let server = Server::nagi_with(&["--save", "3600 1"]);
+    let (mut client, mut blocked) = (server.connect_resp(), server.connect_resp());
+    let saves = |client: &mut Connection| {
+        let info = client.run("INFO persistence").text();
+        let number = |name: &str| -> u64 {
+            let value = info.lines().find_map(|line| line.strip_prefix(name));
+            value.and_then(|it| it.parse().ok()).unwrap_or_else(|| panic!("{name} in {info}"))
+        };
+        (number("rdb_bgsave_in_progress:") == 0).then(|| number("rdb_saves:"))
+    };
+    let before = saves(&mut client).expect("no save yet");
+    for step in 0..3 {
+        client.check("SET a 1", "+OK\r\n");
+        match step {
+            0 => {
+                client.check("MULTI", "+OK\r\n");
+                client.check("FLUSHALL", "+QUEUED\r\n");
+                client.check("EXEC", "*1\r\n+OK\r\n");
+            }
+            1 => client.check("EVAL \"return redis.call('FLUSHALL')\" 0", "+OK\r\n"),
+            _ => {
+                blocked.send(harness::encode_command(&["BLPOP", "queue", "0"]));
+                let is_blocked = || {
+                    let info = client.run("INFO clients").text();
+                    info.contains("blocked_clients:1\r\n").then_some(())
+                };
+                until("the client is blocked", is_blocked).unwrap();
+                client.check("FLUSHALL", "+OK\r\n");
+            }
+        }
+        client.check("DBSIZE", ":0\r\n");
+        let is_saved =
+            || saves(&mut client).filter(|count| *count == before + step + 1).map(|_| ());
+        until("the save", is_saved).unwrap();
+    }
+    client.check("RPUSH queue x", ":1\r\n");
+    blocked.expect("*2\r\n$5\r\nqueue\r\n$1\r\nx\r\n");
 }

@@ -29,13 +29,13 @@ pub(crate) struct Blocking {
     pub(crate) until_ms: Option<u64>,
     /// Whether it waits if it cannot be served at once.
     pub(crate) may_wait: bool,
-    /// Replies if it cannot be served and may not wait.
+    /// Writes the reply of a request that cannot be served and may not wait.
     pub(crate) nothing: fn(&mut Writer<'_>),
-    /// Replies with the result, and returns the rest of the reply.
+    /// Writes the reply of a served request.
     pub(crate) reply: Reply,
 }
 
-/// Replies with the result of a request, and returns the rest of the reply.
+/// Replies with the result of a request, and returns the rest of the reply if it is long.
 pub(crate) type Reply = fn(&mut Context<'_>, Taken) -> Result<Option<Job>, Error>;
 
 /// Serves a request at once if one of its keys can serve it, and otherwise once one can.
@@ -94,11 +94,11 @@ pub(crate) fn wait(
     })
 }
 
-/// Makes a request wait until its time-out, or until another client ends its wait: it cannot be
-/// served. `nothing` then replies, and does so at once within a transaction or a script.
+/// Makes a request that can never be served (WAIT) wait until its time-out, or until CLIENT UNBLOCK
+/// ends the wait. `nothing` then replies; within a transaction or a script, it replies at once.
 ///
 /// # Errors
-/// Its wait has been ended with an error.
+/// CLIENT UNBLOCK has ended the wait with an error.
 pub(crate) fn pass_time(
     cx: &mut Context<'_>,
     until_ms: Option<u64>,
@@ -141,7 +141,7 @@ impl Wanted for Time {
     }
 }
 
-/// Begins a client's wait, at the end of which the reply is the result, or `nothing`.
+/// Blocks a client. The job replies with the result, or with `nothing` after a time-out.
 fn block(
     cx: &Context<'_>,
     new: NewWaiter,
@@ -153,7 +153,7 @@ fn block(
     waits(cx.hooks.block(new), alarm, replies)
 }
 
-/// Wakes a client at a time.
+/// Calls the client's waker at the time `at_ms`.
 pub(crate) fn alarm(cx: &Context<'_>, at_ms: u64) -> Alarm {
     let (alarm, is_first) = cx.hooks.alarm(at_ms, &cx.client.waker);
     if is_first {
@@ -162,7 +162,7 @@ pub(crate) fn alarm(cx: &Context<'_>, at_ms: u64) -> Alarm {
     alarm
 }
 
-/// A client's wait.
+/// A job that waits until the client is served or its wait ends, and then replies.
 fn waits(
     waiting: Waiting,
     alarm: Option<Alarm>,
@@ -200,7 +200,7 @@ fn reply(cx: &mut Context<'_>, reply: Reply, taken: Taken) -> Result<(), Error> 
     }
 }
 
-/// The same in a job.
+/// A job that replies with a result.
 fn later(reply: Reply, taken: Taken) -> Job {
     let (mut taken, mut rest): (_, Option<Job>) = (Some(taken), None);
     Box::new(move |cx| {
@@ -211,8 +211,8 @@ fn later(reply: Reply, taken: Taken) -> Job {
     })
 }
 
-/// Whether a request may change keys for which clients wait. The caller has checked for claims
-/// before: a blocked client enters the queues while it has claimed the keys.
+/// Whether a request may change keys on which clients are blocked. The caller must have checked for
+/// claims before, since a client is entered into the queues while it holds a claim on the keys.
 #[cold]
 pub(crate) fn is_awaited(entry: &Entry, cx: &Context<'_>) -> bool {
     let blocked = &cx.hooks.blocked;
@@ -221,17 +221,19 @@ pub(crate) fn is_awaited(entry: &Entry, cx: &Context<'_>) -> bool {
         return false;
     }
     let Command { flags, keys, .. } = entry.command;
-    if !flags.contains(Flags::WRITE) || flags.contains(Flags::BLOCKING) || cx.db.is_claimed() {
+    // The script thread claims the keys itself, and serves their clients.
+    let serves_itself = Flags::BLOCKING.union(Flags::RUNS_SCRIPTS);
+    if !flags.contains(Flags::WRITE) || flags.intersects(serves_itself) || cx.db.is_claimed() {
         return false;
     }
-    // Checking very many keys would take long; all of them are checked once they are claimed.
+    // Checking very many keys would take long; they are checked once they are claimed.
     keys.is_whole()
         || multi_key::is_long(keys, cx.args)
         || keys.of(cx.args).any(|name| blocked.may_concern(name))
 }
 
-/// Runs a request that may change keys for which clients wait: with its keys claimed, so that these
-/// clients are served before other clients see the elements.
+/// Runs a request that may change keys on which clients are blocked. Its keys are claimed
+/// meanwhile, so that these clients are served before other clients see the elements.
 ///
 /// # Errors
 /// Those of its handler.
@@ -246,7 +248,8 @@ pub(crate) fn run(entry: &'static Entry, cx: &mut Context<'_>) -> Result<(), Err
         }
         Ok(match cx.suspension.take() {
             None => Worked::Done,
-            // The request has been executed, and replies.
+            // The request has been executed; the rest of its reply is written once the keys are
+            // released.
             Some(Suspension {
                 when: When::RoomForReplies,
                 is_committed: false,
@@ -260,7 +263,7 @@ pub(crate) fn run(entry: &'static Entry, cx: &mut Context<'_>) -> Result<(), Err
     })
 }
 
-/// Whether any client waits for keys, for a request that has checked for claims.
+/// Whether any client is blocked on keys; for callers that have checked for claims.
 #[inline]
 pub(crate) fn has_waiting(cx: &Context<'_>) -> bool {
     cx.hooks.reasons().contains(HookFlags::AWAITED)

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Saves {
     state: Mutex<State>,
-    /// Whether a client waits for the end of the current save; never for one in the background.
+    /// Whether a client waits for the end of the current save; always false for a save in the
+    /// background.
     is_awaited: AtomicBool,
     /// The progress of the current save.
     pub progress: SaveProgress,
@@ -26,7 +27,7 @@ pub struct Saves {
     pub loading: Loading,
 }
 
-/// Delays of writers because images of the entries that they change were near their limit.
+/// Delays of writers, which occur when images of changed entries come near their limit.
 #[derive(Debug, Default)]
 pub struct Delays {
     count: AtomicU64,
@@ -59,12 +60,13 @@ impl Delays {
 pub enum Order {
     /// Save, for a client that waits for the result.
     Save,
-    /// Save in the background. As in Redis, INFO's status and `stop-writes-on-bgsave-error`
-    /// consider only the failures of these.
+    /// Save in the background. As in Redis, only failures of background saves affect INFO's status
+    /// and `stop-writes-on-bgsave-error`.
     BackgroundSave,
-    /// Load the file into an emptied store, or add it to the data: then existing keys are replaced.
+    /// Load the file into an empty store, or merge it into the data, where existing keys are
+    /// replaced.
     Load {
-        /// Whether keys may exist already.
+        /// Whether the store may have keys already.
         merge: bool,
     },
 }
@@ -94,12 +96,15 @@ struct State {
     begun: Ticket,
     ended: Ticket,
     order: Order,
+    /// Whether a save in the background follows the end of the current task.
+    is_another_due: bool,
     /// The save after which the process stops, and the one whose shutdown was aborted.
     before_shutdown: Ticket,
     aborted: Ticket,
     /// The result of the last request.
     outcome: Result<(), String>,
-    /// The number of written bytes when a check last saw it grow, and the time of that check.
+    /// The number of written bytes at the last check that saw an increase, and the time of that
+    /// check.
     seen: Option<(u64, Instant)>,
     /// Wakers to call when a save begins or ends.
     waiting: Vec<Waker>,
@@ -135,7 +140,7 @@ pub struct Status {
     pub changes_saved: u64,
     /// The store's count of changes at the cut of the current save.
     changes_at_cut: u64,
-    /// The keys that were loaded at the start, and those that had expired.
+    /// The number of keys loaded at startup, and of loaded keys that had expired.
     pub loaded_keys: u64,
     /// See `loaded_keys`.
     pub loaded_expired: u64,
@@ -166,6 +171,7 @@ impl Default for Saves {
                 begun: 0,
                 ended: 0,
                 order: Order::Save,
+                is_another_due: false,
                 before_shutdown: 0,
                 aborted: 0,
                 outcome: Ok(()),
@@ -189,25 +195,43 @@ impl Saves {
         self.order_with(order, false)
     }
 
-    /// The saver needs to know whether the process stops afterwards before it begins.
+    /// Requests a task. The saver needs to know before the task begins whether the process stops
+    /// afterwards.
     fn order_with(&self, order: Order, stops: bool) -> Option<Ticket> {
         let mut state = self.lock();
         if state.asked != state.ended {
             return None;
         }
+        let ticket = self.order_locked(&mut state, order);
+        if stops {
+            state.before_shutdown = ticket;
+        }
+        Some(ticket)
+    }
+
+    fn order_locked(&self, state: &mut State, order: Order) -> Ticket {
         state.asked += 1;
         state.order = order;
-        if stops {
-            state.before_shutdown = state.asked;
-        }
         self.is_awaited.store(order == Order::Save, Ordering::Relaxed);
         state.status.in_progress = !matches!(order, Order::Load { .. });
         self.progress.reset();
         state.saver.iter().for_each(Waker::wake_by_ref);
-        Some(state.asked)
+        state.asked
     }
 
-    /// Begins the save on exit, when no thread is left to perform requests.
+    /// Cancels the requested or running save, and requests one in the background that follows it.
+    /// For a client that cannot wait, since no save can be cut before its claims are released.
+    pub(crate) fn schedule_instead(&self) {
+        let mut state = self.lock();
+        if state.asked == state.ended {
+            self.order_locked(&mut state, Order::BackgroundSave);
+        } else {
+            state.is_another_due = true;
+            self.cancel_locked(&state);
+        }
+    }
+
+    /// Begins the final save, at a time when all threads that could request one have ended.
     pub fn order_last(&self) {
         let mut state = self.lock();
         state.asked += 1;
@@ -216,8 +240,8 @@ impl Saves {
         self.progress.reset();
     }
 
-    /// Requests a task instead of the requested or running save, which is cancelled; `None` if that
-    /// has to end first, after which `waker` is called.
+    /// Cancels the requested or running save and requests a task instead. Returns `None` if the
+    /// save has to end first; `waker` is then called at its end.
     pub fn order_instead(&self, order: Order, waker: &Waker) -> Option<Ticket> {
         self.order_instead_with(order, false, waker)
     }
@@ -228,7 +252,7 @@ impl Saves {
             self.cancel();
             let mut state = self.lock();
             if state.asked == state.ended {
-                // It has just ended, and calls no more wakers.
+                // The save has just ended without calling this waker.
                 waker.wake_by_ref();
             } else {
                 state.waiting.push(waker.clone());
@@ -237,13 +261,13 @@ impl Saves {
         ticket
     }
 
-    /// Likewise for the save after which the process stops.
+    /// Requests the save after which the process stops. As for `order_instead`, `None`
+    /// means that another save has to end first.
     pub fn order_before_shutdown(&self, waker: &Waker) -> Option<Ticket> {
         self.order_instead_with(Order::Save, true, waker)
     }
 
-    /// Cancels the save after which the process would stop, and the shutdown. Returns whether there
-    /// was one.
+    /// Cancels the shutdown and the save before it. Returns whether there was one.
     pub(crate) fn abort_shutdown(&self) -> bool {
         let mut state = self.lock();
         let is_there = state.before_shutdown > state.ended;
@@ -256,8 +280,8 @@ impl Saves {
 
     /// Whether a client waits for the end of the current save, or it was cancelled.
     pub fn is_end_awaited(&self) -> bool {
-        // Not under the lock: workers call this often, and the saver may be descheduled while
-        // holding it.
+        // Read without the lock: workers call this often, and the saver may be descheduled while it
+        // holds the lock.
         self.is_awaited.load(Ordering::Relaxed) || self.progress.cancel.load(Ordering::Relaxed)
     }
 
@@ -275,8 +299,14 @@ impl Saves {
     /// Cancels the requested or running save. Returns whether there is one.
     pub fn cancel(&self) -> bool {
         let state = self.lock();
-        self.progress.cancel.store(true, Ordering::Relaxed);
+        self.cancel_locked(&state);
         state.status.in_progress
+    }
+
+    fn cancel_locked(&self, state: &State) {
+        self.progress.cancel.store(true, Ordering::Relaxed);
+        // It may be waiting for claims.
+        state.saver.iter().for_each(Waker::wake_by_ref);
     }
 
     /// Whether the last save in the background failed without being cancelled, and none has
@@ -285,7 +315,8 @@ impl Saves {
         self.lock().status.last_error.is_some()
     }
 
-    /// Whether nothing has been written for this long, as far as earlier calls have seen.
+    /// Whether nothing has been written for longer than `limit`, as observed by calls of this
+    /// function.
     pub(crate) fn is_stuck(&self, limit: Duration) -> bool {
         let bytes = self.progress.bytes.load(Ordering::Relaxed);
         let mut state = self.lock();
@@ -298,8 +329,8 @@ impl Saves {
         }
     }
 
-    /// Whether a save has been cut or has ended; if not, `waker` is called when it is worth
-    /// checking again.
+    /// Whether a save has been cut or has ended. If not, `waker` is called when that may have
+    /// changed.
     pub(crate) fn has_begun(&self, ticket: Ticket, waker: &Waker) -> bool {
         let mut state = self.lock();
         let has_begun = state.begun >= ticket || state.ended >= ticket;
@@ -309,8 +340,8 @@ impl Saves {
         has_begun
     }
 
-    /// Why a save failed, or `Ok`; `None` if it has not ended, and `waker` is called when it is
-    /// worth checking again.
+    /// The result of a task; `None` if it has not ended, in which case `waker` is called when that
+    /// may have changed.
     pub fn outcome(&self, ticket: Ticket, waker: &Waker) -> Option<Result<(), String>> {
         let mut state = self.lock();
         if state.ended < ticket {
@@ -330,7 +361,7 @@ impl Saves {
         (state.asked != state.ended).then_some(state.order)
     }
 
-    /// Records that the cut was made, at this count of changes.
+    /// Records the end of the cut, and the store's count of changes at that moment.
     pub fn begin(&self, cut_took: Duration, changes: u64) {
         let mut state = self.lock();
         state.begun = state.asked;
@@ -371,6 +402,14 @@ impl Saves {
             Ending::Failed(_) => {}
         }
         state.waiting.drain(..).for_each(Waker::wake);
+        self.order_due(&mut state);
+    }
+
+    /// Requests the save that is due after the end of a task.
+    fn order_due(&self, state: &mut State) {
+        if std::mem::take(&mut state.is_another_due) {
+            self.order_locked(state, Order::BackgroundSave);
+        }
     }
 
     /// Records the end of a task other than a save.
@@ -379,9 +418,10 @@ impl Saves {
         state.ended = state.asked;
         state.outcome = outcome;
         state.waiting.drain(..).for_each(Waker::wake);
+        self.order_due(&mut state);
     }
 
-    /// Records what was loaded when the process started, before anything could change.
+    /// Records what was loaded at startup, before any change.
     pub fn loaded(&self, keys: u64, expired: u64, changes: u64) {
         let status = &mut self.lock().status;
         (status.loaded_keys, status.loaded_expired) = (keys, expired);
@@ -394,7 +434,7 @@ impl Saves {
         self.lock().status.clone()
     }
 
-    /// No operation under this lock can leave it half-done.
+    /// Locks the state, which no operation under the lock can leave inconsistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -422,6 +462,21 @@ mod tests {
         let ticket = saves.order_before_shutdown(waker).unwrap();
         saves.end(Ending::Saved { keys: 1, bytes: 2 });
         assert_eq!(saves.outcome(ticket, waker), Some(Ok(())));
+    }
+
+    #[test]
+    fn a_scheduled_save_follows_the_one_that_it_cancels() {
+        let saves = Saves::default();
+        saves.schedule_instead();
+        assert!(saves.status().in_progress && !saves.is_end_awaited());
+        saves.schedule_instead();
+        saves.schedule_instead();
+        assert!(saves.progress.cancel.load(Ordering::Relaxed));
+        saves.end(Ending::Cancelled);
+        assert!(saves.status().in_progress && !saves.progress.cancel.load(Ordering::Relaxed));
+        saves.end(Ending::Saved { keys: 1, bytes: 2 });
+        assert!(!saves.status().in_progress, "one follows");
+        assert!(saves.order(Order::Save).is_some());
     }
 
     #[test]

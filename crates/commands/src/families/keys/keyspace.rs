@@ -1,4 +1,4 @@
-//! Databases as a whole: scans of their keys, their size, and emptying them.
+//! Databases as a whole: scanning their keys, counting them, and emptying databases.
 
 use crate::error::quotable;
 use crate::glob::{Pattern, Place};
@@ -42,9 +42,9 @@ fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }))
 }
 
-/// Reads a cursor as Redis does: an integer must not be negative, and other text is parsed as by
-/// strtoull(3), with leading blanks and with negative numbers wrapping around. A zero byte ends the
-/// text.
+/// Parses a cursor like Redis: an integer must not be negative; other text is parsed as by
+/// strtoull(3), with leading blanks, and with negative numbers wrapping around. A zero byte ends
+/// the text.
 pub(crate) fn cursor(argument: &[u8]) -> Option<Cursor> {
     let text = quotable(argument, argument.len());
     if let Some(number) = nagi_store::parse_i64(text) {
@@ -104,32 +104,31 @@ pub(crate) static KEYS: Command = Command {
 /// Entries between two readings of the clock.
 const STRIDE: usize = 64;
 
-/// Encoded keys that fill a chunk, and the memory that is kept for the next ones, with room for the
-/// keys of a stride as well if they have up to 256 bytes: memory for longer ones is requested while
-/// the latch is held.
+/// The length with which encoded keys are put into a chunk, and the capacity that is kept for the
+/// next keys. In between, the keys of a stride fit if they have up to 256 bytes; for longer keys,
+/// memory is allocated while the latch is held.
 const FULL_BYTES: usize = 48 << 10;
 const KEPT_BYTES: usize = 64 << 10;
 
-/// Maximum steps of comparisons with the pattern between two readings of the clock, and while a
-/// latch is held.
+/// Maximum steps of pattern matching between two readings of the clock, and while a latch is held.
 const STEPS: usize = 1 << 14;
 
 /// A walk over the keys of a database, slice by slice.
 struct Walk {
     place: key::Walk,
-    /// The number of entries left to read; more are read if the position has no cursor.
+    /// The number of entries still to read. More are read if the position then has no cursor.
     left: usize,
     is_at_end: bool,
     filter: Filter,
-    /// Keys that were read, and whose comparison takes longer or waits for an earlier one.
+    /// Keys whose comparison takes long, or that must wait for such a comparison.
     open: Vec<(OpenKey, Place)>,
     found: Found,
 }
 
-/// A key that is compared once no latch is held.
+/// A key that is compared while no latch is held.
 enum OpenKey {
     Copied(Box<[u8]>),
-    /// A long key, which the walk shares.
+    /// A long key, shared with the keyspace.
     Long(Chunk),
 }
 
@@ -138,12 +137,12 @@ impl Walk {
         Walk { place, left, is_at_end: false, filter, open: Vec::new(), found: Found::default() }
     }
 
-    /// Whether enough entries were read, and the position has a cursor.
+    /// Whether enough entries were read and the position has a cursor.
     fn is_read(&self) -> bool {
         self.is_at_end || (self.left == 0 && self.place.cursor().is_some())
     }
 
-    /// Continues for one slice and calls `finish` if that was the last.
+    /// Continues for one slice. Calls `finish` once everything is read and compared.
     fn slice(
         &mut self,
         cx: &mut Context<'_>,
@@ -165,7 +164,7 @@ impl Walk {
         JobProgress::Done
     }
 
-    /// Reads some entries. Long keys, and those whose comparison takes long, are left open.
+    /// Reads some entries. Long keys are left open, and so are keys whose comparison takes long.
     fn read_some(&mut self, cx: &mut Context<'_>) {
         let stride = self.left.clamp(1, STRIDE);
         let Walk { place, filter, open, found, .. } = self;
@@ -235,7 +234,8 @@ impl Filter {
     }
 }
 
-/// Keys as they are encoded in the reply, in chunks so that many of them are never copied at once.
+/// Keys as they are encoded in the reply. They are collected in chunks, so that many keys are never
+/// copied at once.
 #[derive(Default)]
 struct Found {
     count: usize,
@@ -252,13 +252,13 @@ enum Part {
 
 impl Found {
     fn push(&mut self, key: &[u8]) {
-        // A bulk string is the same in both versions.
+        // Bulk strings have the same encoding in both versions of RESP.
         Writer::new(&mut self.rest, Version::Two).bulk(key);
         self.count += 1;
     }
 
-    /// Puts encoded keys into a chunk if there are enough. Call it without a latch: the memory may
-    /// come from the kernel.
+    /// Moves encoded keys into a chunk, if they are many. Must be called without a latch, since the
+    /// memory may come from the kernel.
     fn fill_chunk(&mut self) {
         if self.rest.len() >= FULL_BYTES {
             let encoded = self.rest.as_contiguous().unwrap_or_default();
@@ -329,9 +329,15 @@ pub(crate) static FLUSHDB: Command = Command {
 
 fn flushall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     flush(cx, args, Scope::All)?;
-    // Removed data must not return: a save in progress is cancelled.
+    // Removed data must not return with a file, so a save in progress is cancelled.
     if cx.server.config().save.get().is_empty() {
         cx.server.saves().cancel();
+        cx.reply.ok();
+        return Ok(());
+    }
+    if cx.db.is_claimed() {
+        // The save only begins after the transaction, script or service of blocked clients.
+        cx.server.saves().schedule_instead();
         cx.reply.ok();
         return Ok(());
     }

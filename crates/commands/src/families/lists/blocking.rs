@@ -6,6 +6,7 @@ use crate::families::first_of_several::PopOptions;
 use crate::families::lists::pop::{BOTH_LISTS, rest, show, side};
 use crate::runtime::blocking::{Blocking, wait};
 use crate::runtime::context::Job;
+use crate::runtime::multi_key;
 use crate::state::blocked::{Name, Taken, Wanted};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
@@ -17,12 +18,12 @@ use std::ops::Range;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&BLMOVE, &BLMPOP, &BLPOP, &BRPOP, &BRPOPLPUSH];
 
-/// Elements popped from the first of several lists that has any.
+/// Elements to pop from the first non-empty list of several.
 #[derive(Debug)]
 struct Elements {
     keys: Box<[Name]>,
     side: Side,
-    /// The maximum number; `None` for a single element, replied without an array.
+    /// The maximum number; `None` for a single element that is not in an array.
     count: Option<u64>,
 }
 
@@ -46,7 +47,8 @@ impl Wanted for Elements {
         let (mut names, mut keys) = (Vec::new(), Vec::new());
         for name in &self.keys {
             let key = db.key(name);
-            // A key that another request has claimed is skipped, unless its type is wrong anyway.
+            // A list that another request has claimed is skipped. A key of another type is an error
+            // even if it is claimed.
             if may_take(name) || has_other_type(key) {
                 names.push(name);
                 keys.push(key);
@@ -59,14 +61,23 @@ impl Wanted for Elements {
                 Some(_) => Taken::Elements(name, popped.share()),
             })
         };
-        match db.pop_first(&keys, self.side, self.count.unwrap_or(1), limits.list, look) {
-            Err(_) => Some(Taken::WrongType),
-            Ok(taken) => taken.flatten(),
+        let count = self.count.unwrap_or(1);
+        let pop = |keys: &[Key<'_>], from: usize| {
+            let look = |place: usize, popped: Popped<'_>| look(from + place, popped);
+            match db.pop_first(keys, self.side, count, limits.list, look) {
+                Err(_) => Some(Taken::WrongType),
+                Ok(taken) => taken.flatten(),
+            }
+        };
+        match multi_key::are_long(&keys) {
+            // The caller has claimed them.
+            true => (0..).zip(keys.chunks(1)).find_map(|(place, key)| pop(key, place)),
+            false => pop(&keys, 0),
         }
     }
 }
 
-/// An element that is moved to another list.
+/// An element to move to another list.
 #[derive(Debug)]
 struct Move {
     from: (Name, Side),
@@ -123,7 +134,7 @@ fn reply(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
     Ok(None)
 }
 
-/// Blocks on the lists whose keys are at these positions of a request.
+/// Blocks on the lists whose keys are at these positions among the arguments.
 fn wait_for_elements(
     cx: &mut Context<'_>,
     command: &'static Command,
@@ -361,8 +372,8 @@ mod tests {
         );
     }
 
-    /// The housekeeper wakes by its own clock, and only once: a worker with an earlier time must
-    /// not continue to block.
+    /// The housekeeper wakes the client only once, by its own clock: a worker whose time is earlier
+    /// must not block the client again.
     #[test]
     fn a_timeout_ends_a_block_by_the_clock_of_the_housekeeper() {
         converse("BLPOP none 0.01 => *-1|");

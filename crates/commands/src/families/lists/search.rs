@@ -1,4 +1,4 @@
-//! Elements of lists by their values: searched, removed, or inserted next to an equal one.
+//! Elements of lists by their values: searching and removing them, and inserting next to one.
 
 use crate::families::lists::{elements, limit, shared_list};
 use crate::runtime::arguments::{RemainingArguments, integer, is, length, value};
@@ -29,8 +29,8 @@ const COMPARED_PER_STEP: u64 = 64;
 /// Longest string that is compared while a latch is held.
 const QUICK_BYTES: usize = 1024;
 
-/// The argument at `index` as the element to search for; a long one stays in the chunks in which it
-/// was received.
+/// The argument at `index`, as the element to search for. If it is long, it stays in the chunks in
+/// which it was received.
 fn wanted(args: Args<'_>, index: usize) -> Text<'_> {
     match args.large(index).filter(|large| !large.is_joined()) {
         Some(large) => Text::in_chunks(Rope::from_chunks(large.chunks())),
@@ -38,12 +38,12 @@ fn wanted(args: Args<'_>, index: usize) -> Text<'_> {
     }
 }
 
-/// Whether a list may be searched for the argument at `index` while its latch is held.
+/// Whether the argument at `index` is short enough to search for it while a latch is held.
 fn is_quick(args: Args<'_>, index: usize) -> bool {
     length(args, index) <= QUICK_BYTES
 }
 
-/// A count whose sign is the side from which to search.
+/// Parses a count whose sign is the side from which to search.
 fn from_side(argument: &[u8]) -> Result<(Side, u64), Error> {
     match integer(argument)? {
         i64::MIN => Err(TOO_SMALL),
@@ -52,7 +52,7 @@ fn from_side(argument: &[u8]) -> Result<(Side, u64), Error> {
     }
 }
 
-/// The rank with which a search from a side begins, and its direction.
+/// The rank at which a search from a side begins, and its direction.
 fn start_and_direction(from: Side, len: u64) -> (u64, Side) {
     match from {
         Side::Start => (0, Side::End),
@@ -64,18 +64,18 @@ fn start_and_direction(from: Side, len: u64) -> (u64, Side) {
 #[derive(Clone, Copy, Debug)]
 struct Positions {
     from: Side,
-    /// The rank to continue with, once it has begun.
+    /// The rank at which to continue, once the search has begun.
     next: Option<u64>,
-    /// Matches left to skip.
+    /// Matches still to be skipped.
     skipped: u64,
-    /// Matches left to find.
+    /// Matches still to be found.
     wanted: u64,
     /// Elements that may still be compared.
     uncompared: u64,
 }
 
 impl Positions {
-    /// Searches for a step, and passes the ranks of wanted matches to `found`; returns whether the
+    /// Searches for one step, and passes the ranks of matches to `found`. Returns whether the
     /// search is over.
     fn go_on(&mut self, list: ListRef<'_>, element: &Text<'_>, mut found: impl FnMut(u64)) -> bool {
         let (begin, towards) = start_and_direction(self.from, list.len());
@@ -95,13 +95,13 @@ impl Positions {
     }
 }
 
-/// A reply to LPOS that is being written.
+/// The reply to LPOS, which may be written in several steps.
 #[derive(Clone, Copy, Debug)]
 struct Report {
     positions: Positions,
-    /// For a reply with many positions: the search that counts them first, and its count so far.
+    /// If the reply is an array: the search that first counts its elements, and the count so far.
     count: Option<(Positions, usize)>,
-    /// Whether a position has been written.
+    /// Whether a position, or the array, has been written.
     is_found: bool,
 }
 
@@ -134,7 +134,7 @@ impl Report {
         Ok(Report { positions, count: count.map(|_| (positions, 0)), is_found: false })
     }
 
-    /// The reply if there is no such list.
+    /// Writes the reply for a missing list.
     fn end_without_list(&self, reply: &mut Writer<'_>) {
         match self.count {
             Some(_) => reply.array(0),
@@ -142,7 +142,7 @@ impl Report {
         }
     }
 
-    /// Continues for a step; returns whether the reply is complete.
+    /// Continues for one step. Returns whether the reply is complete.
     fn go_on(&mut self, reply: &mut Writer<'_>, list: ListRef<'_>, element: &Text<'_>) -> bool {
         if let Some((counting, found)) = &mut self.count {
             if counting.go_on(list, element, |_| *found += 1) {
@@ -185,7 +185,7 @@ fn lpos<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if is_over {
         return Ok(());
     }
-    // The list may have been removed between the two.
+    // The list may have been removed after its length was read.
     let shared = shared_list(cx, key)?;
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
@@ -233,7 +233,7 @@ fn lrem<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     multi_key::claimed(cx, Claimed::all(&LREM.keys), move |cx, slice| {
         let (key, element, limit) = (cx.key(cx.args.at(1)), wanted(cx.args, 3), limit(cx));
         loop {
-            // The key is claimed, so that the list cannot change and is searched without its latch.
+            // Since the key is claimed, the list cannot change, and is searched without its latch.
             let shared = shared_list(cx, key)?;
             let mut ranks = Vec::new();
             let rest = elements(shared.as_ref()).and_then(|list| {
@@ -286,7 +286,8 @@ fn linsert<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let sides = [("BEFORE", Side::Start), ("AFTER", Side::End)];
     let side = sides.into_iter().find(|(name, _)| is(args.at(2), name));
     let (_, side) = side.ok_or(Error::SYNTAX)?;
-    // An element received into its own chunks can be taken from the input only once.
+    // A long element can be taken from the input only once, so it is not tried first under the
+    // latch.
     if is_quick(args, 3) && args.large(4).is_none() {
         let (key, pivot, limit) = (cx.key(args.at(1)), wanted(args, 3), limit(cx));
         let element = Text::from_input(value(args, 4));
@@ -315,8 +316,10 @@ fn linsert<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             });
             match rest {
                 None => break,
-                Some(_) if slice.is_over() => return Ok(false),
                 Some(rank) => next = rank,
+            }
+            if found.is_none() && slice.is_over() {
+                return Ok(false);
             }
         }
         drop(shared);

@@ -141,7 +141,7 @@ fn list<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         }
     }
     let libraries = cx.server.scripts().libraries();
-    let pattern = pattern.map(Pattern::new);
+    let pattern = pattern.map(Pattern::in_any_case);
     let is_meant = |library: &&std::sync::Arc<Library>| {
         pattern.as_ref().is_none_or(|pattern| pattern.matches(library.name.as_bytes()))
     };
@@ -193,8 +193,13 @@ static LIST: Command = Command {
     run: list,
 };
 
+/// The flags of commands that load libraries. They need the script thread, which a transaction must
+/// reserve before it claims its keys.
+const LOADING: Flags =
+    Flags::NOSCRIPT.union(Flags::WRITE).union(Flags::DENYOOM).union(Flags::RUNS_SCRIPTS);
+
 fn load<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    // The code is the last.
+    // The options are before the code, which is the last argument.
     let mut options = args.from(2).take(args.len() - 3);
     if let Some(other) = options.find(|option| !is(option, "REPLACE")) {
         return Err(Error::quoting("ERR Unknown option given: ", other, ""));
@@ -207,7 +212,7 @@ static LOAD: Command = Command {
     name: "LOAD",
     syntax: "[REPLACE] function-code",
     arity: -3,
-    flags: Flags::NOSCRIPT.union(Flags::WRITE).union(Flags::DENYOOM),
+    flags: LOADING,
     keys: Keys::NONE,
     categories: Category::SCRIPTING,
     group: Group::Scripting,
@@ -238,7 +243,7 @@ static RESTORE: Command = Command {
     name: "RESTORE",
     syntax: "serialized-value [FLUSH | APPEND | REPLACE]",
     arity: -3,
-    flags: Flags::NOSCRIPT.union(Flags::WRITE).union(Flags::DENYOOM),
+    flags: LOADING,
     keys: Keys::NONE,
     categories: Category::SCRIPTING,
     group: Group::Scripting,
