@@ -1,14 +1,14 @@
-//! Scripts: their replies, which are those of redis-server, and which requests they delay.
+//! Scripts: their replies, which must be those of redis-server, and the requests that they delay.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use harness::{Connection, Random, Reply, Server, encode_command, tool, until, words};
 
-/// A script that is slow on purpose: it runs until it is killed.
+/// A script that runs until it is killed.
 pub(crate) const ENDLESS: &str = "while true do end";
 
-/// Sends commands one after the other to an empty nagi and an empty redis-server; both must reply
+/// Sends commands one after another to an empty nagi and an empty redis-server. Both must reply
 /// with the same bytes, in both versions of RESP.
 pub(crate) fn same_as_redis(commands: &[&str]) {
     let mut faults = Vec::new();
@@ -33,7 +33,7 @@ pub(crate) fn same_as_redis(commands: &[&str]) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The same for one command whose words may be any bytes.
+/// Compares the replies to one command whose words may be any bytes.
 fn same_words_as_redis(words: &[&str]) {
     let [nagi, redis] = [Server::nagi(), Server::redis()].map(|server| {
         let mut client = server.connect_resp();
@@ -192,7 +192,7 @@ fn scripts_are_remembered_until_they_are_forgotten() {
     ]);
 }
 
-/// Calls of the libraries' functions with single values.
+/// Calls of the libraries' functions with single values as arguments.
 const LIBRARIES: &[&str] = &[
     "EVAL \"math.randomseed(1) return {tostring(math.random()), math.random(1000000)}\" 0",
     "EVAL \"math.randomseed(-7.9) return {math.random(10), math.random(-5.5, 9.5)}\" 0",
@@ -439,11 +439,12 @@ fn a_script_is_killed_where_it_is() {
     }
 }
 
-/// Neither a transaction that is sent while a script is slow, nor one that has been waiting since
-/// before.
+/// Neither a transaction that is sent while a slow script runs waits for it, nor a transaction that
+/// has been waiting since the script began.
 #[test]
 fn transactions_do_not_wait_for_a_slow_script() {
-    // One worker, so that other requests come after the script once it is known to have been sent.
+    // With one worker, other requests come after the script if the script is known to have been
+    // received.
     let server = Server::nagi_with(&["--busy-reply-threshold", "500", "--workers", "1"]);
     let [mut script, mut early, mut late, mut other] = [(); 4].map(|()| server.connect_resp());
     let transaction = |client: &mut Connection| {
@@ -523,8 +524,8 @@ fn clients_that_wait_are_served_at_a_scripts_end() {
     }
 }
 
-/// Moves amounts between accounts, by scripts that declare their keys or do not, alone and within
-/// transactions, while others compute sums, which always stay the same.
+/// Scripts move amounts between accounts, with declared and undeclared keys, alone and within
+/// transactions. Other clients compute sums meanwhile, which must not change.
 #[test]
 fn scripts_are_seen_as_a_whole_or_not_at_all() {
     const ACCOUNTS: u64 = 8;
@@ -609,8 +610,8 @@ fn lua_that_takes_too_much_memory_is_ended() {
     assert!(client.run("INFO memory").text().contains("number_of_cached_scripts:5\r\n"));
 }
 
-/// Each element used to take a place on a stack of Lua's with a limited size; at its limit the
-/// process ended.
+/// Each element used to take a place on Lua's stack, whose size is limited; exceeding the limit
+/// ended the process.
 #[test]
 fn tables_of_any_size_are_returned_encoded_and_packed() {
     for server in [Server::nagi(), Server::redis()] {
@@ -624,4 +625,44 @@ fn tables_of_any_size_are_returned_encoded_and_packed() {
             assert_eq!(client.run_words(&["EVAL", &script, "0"]).integer(), 20_000, "{library}");
         }
     }
+}
+
+/// Redis 7.0 used `%.17g`.
+#[test]
+fn numbers_are_written_as_by_redis_7_2() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    for (number, text) in [
+        ("19.99", "19.99"),
+        ("0.1", "0.1"),
+        ("-0.0", "0"),
+        ("1700000000000000000", "1700000000000000000"),
+        ("1e300", "1e+300"),
+        ("2^53", "9007199254740992"),
+    ] {
+        let script =
+            format!("EVAL \"redis.call('SET', 'k', {number}) return redis.call('GET', 'k')\" 0");
+        client.check(&script, format!("${}\r\n{text}\r\n", text.len()));
+    }
+    client.check(
+        "EVAL \"return redis.call('INCRBY', 'n', 1700000000000000000)\" 0",
+        ":1700000000000000000\r\n",
+    );
+    for (number, text) in [("0.1", "0.1"), ("1e17", "100000000000000000"), ("0/0", "nan")] {
+        let script = format!("EVAL \"return {{double={number}}}\" 0");
+        client.check(&script, format!("${}\r\n{text}\r\n", text.len()));
+    }
+}
+
+#[test]
+fn the_least_recently_used_script_of_eval_is_evicted() {
+    const SCRIPTS: usize = 600;
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("EVAL \"return 1\" 0", ":1\r\n");
+    for number in 0..SCRIPTS {
+        client.check(&format!("EVAL \"return {number} + 2\" 0"), format!(":{}\r\n", number + 2));
+        client.check("EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0", ":1\r\n");
+    }
+    assert!(client.run("INFO stats").text().contains("evicted_scripts:101\r\n"));
 }

@@ -6,6 +6,7 @@
 //! have grown.
 
 mod args;
+pub mod decimal;
 mod line;
 mod malformed;
 pub mod memcached;

@@ -4,36 +4,37 @@ use crate::bounds::Meter;
 use crate::host::Host;
 use crate::number;
 use mlua::{Lua, Table, Value};
+use nagi_proto::decimal;
 use nagi_proto::resp::{Version, Writer};
 use std::cell::RefCell;
 
-/// Deepest nesting of what a script returns.
+/// Maximum nesting of a script's result.
 const MAX_DEPTH: usize = 1000;
 
-/// A table with one field.
+/// Creates a table with one field.
 pub(crate) fn single(lua: &Lua, name: &str, value: Value) -> mlua::Result<Value> {
     let table = lua.create_table_with_capacity(0, 1)?;
     table.raw_set(name, value)?;
     Ok(Value::Table(table))
 }
 
-/// How values are replied.
+/// Writes Lua values as a reply.
 pub(crate) struct Replying<'w, 'o> {
     pub(crate) out: &'w mut Writer<'o>,
-    /// The version that the client speaks.
+    /// The client's protocol version.
     pub(crate) client: Version,
-    /// The one that the script has chosen, by which truth values go.
+    /// The version that the script has chosen, which determines how booleans are written.
     pub(crate) script: Version,
     pub(crate) meter: Meter,
-    /// Counts the errors that are among them.
+    /// Counts the errors in the reply.
     pub(crate) host: &'w RefCell<Box<dyn Host>>,
 }
 
-/// About what an element takes in a reply beside its text.
+/// Approximate size of an element in a reply without its text, in bytes.
 const ELEMENT_BYTES: usize = 16;
 
 impl Replying<'_, '_> {
-    /// Replies with what a script has returned.
+    /// Writes a value that a script has returned.
     pub(crate) fn value(&mut self, value: &Value, depth: usize) -> mlua::Result<()> {
         if depth > MAX_DEPTH {
             let text = b"ERR reached lua stack limit";
@@ -61,7 +62,7 @@ impl Replying<'_, '_> {
         } else if let Value::String(text) = table.raw_get("ok")? {
             self.text(&text, |out, text| line(out, b'+', text))?;
         } else if let Some(value) = as_number(&table.raw_get("double")?) {
-            self.out.decimal(&number::general(value, 17));
+            self.out.decimal(&decimal::score(value));
         } else if let Value::Table(map) = table.raw_get("map")? {
             self.out.map(count(&map)?);
             map.for_each(|key: Value, value: Value| {
@@ -113,7 +114,7 @@ impl Replying<'_, '_> {
         Ok(())
     }
 
-    /// Takes so many bytes from those that the reply may have.
+    /// Deducts bytes from the limit of the reply.
     fn take(&mut self, bytes: usize) -> mlua::Result<()> {
         self.meter.take(bytes).map_err(mlua::Error::runtime)
     }
@@ -138,8 +139,8 @@ fn as_number(value: &Value) -> Option<f64> {
     }
 }
 
-/// How many pairs a table has. They are never gathered: Lua has room for some thousand values that
-/// are held here at once.
+/// The number of pairs in a table. The pairs are never collected: mlua has room for only some
+/// thousand values at once.
 fn count(table: &Table) -> mlua::Result<usize> {
     let mut pairs = 0;
     table.for_each(|_: Value, _: Value| {
@@ -149,7 +150,7 @@ fn count(table: &Table) -> mlua::Result<usize> {
     Ok(pairs)
 }
 
-/// The text with spaces for line breaks.
+/// Replaces line breaks by spaces.
 fn one_line(text: &[u8]) -> Vec<u8> {
     text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }

@@ -1,18 +1,19 @@
-//! The files of a crate import each other in one direction, and the modules that its root declares
-//! only along the edges of the design.
+//! Checks that the files of a crate import each other in one direction only, and that the modules
+//! declared in its root do so only along the edges of the design.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Repository;
 use crate::rust_source::imports::{Import, Source, imports, test_only_modules};
 
-/// A module and those it may use. Every module may use items defined in the crate's root.
+/// A module, and the modules that it may use. Every module may use items defined in the crate's
+/// root.
 type Module = (&'static str, &'static [&'static str]);
 
-/// The modules that each module of each crate may use; every module must have a row.
+/// The modules that each module of each crate may use. Every module must have a row.
 ///
-/// The row of a new module comes after those of the modules it uses; `cargo xtask imports CRATE`
-/// prints these.
+/// The row of a module comes after the rows of the modules that it uses; `cargo xtask imports
+/// CRATE` prints them.
 const MODULES: &[(&str, &[Module])] = &[
     ("chunk", CHUNK),
     ("proto", PROTO),
@@ -37,6 +38,7 @@ const CHUNK: &[Module] = &[("pool", &[])];
 const PROTO: &[Module] = &[
     ("output", &[]),
     ("malformed", &[]),
+    ("decimal", &[]),
     ("line", &[]),
     ("args", &["output"]),
     ("resp", &["args", "line", "malformed", "output"]),
@@ -271,8 +273,8 @@ pub(super) fn files_import_in_one_direction(repository: &Repository) -> Vec<Stri
         .collect()
 }
 
-/// The output of `cargo xtask imports`: the imports between modules, with an example file for each,
-/// and the cycles.
+/// Formats the output of `cargo xtask imports`: the imports between modules, each with a file as an
+/// example, and the cycles.
 pub(super) fn describe(repository: &Repository, name: &str) -> String {
     let imports = imports_of(repository, name);
     let mut text = String::new();
@@ -314,7 +316,7 @@ fn sources<'a>(repository: &'a Repository, name: &str) -> Vec<Source<'a>> {
     files.collect()
 }
 
-/// The modules of a crate, except those for tests only.
+/// Returns the modules of a crate, except those that are only compiled for tests.
 fn existing_modules(repository: &Repository, name: &str) -> BTreeSet<String> {
     let sources = sources(repository, name);
     let in_tests = test_only_modules(&sources);
@@ -325,7 +327,7 @@ fn existing_modules(repository: &Repository, name: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The module of a file, `None` for the crate's root.
+/// Returns the module of a file; `None` for the crate's root.
 fn module_of(path: &str) -> Option<&str> {
     let name = path.split('/').next()?;
     let name = name.strip_suffix(".rs").unwrap_or(name);
@@ -350,7 +352,7 @@ fn told(import: &Import) -> String {
     format!("{}:{} uses {}", import.user, import.line, import.used)
 }
 
-/// The imports of one cycle for each strongly connected group of files.
+/// Returns the imports of one cycle for each strongly connected group of files.
 fn circles(imports: &[Import]) -> Vec<String> {
     let mut uses: BTreeMap<&str, Vec<&Import>> = BTreeMap::new();
     for import in imports {
@@ -369,7 +371,7 @@ fn circles(imports: &[Import]) -> Vec<String> {
     found
 }
 
-/// The shortest cycle of imports through `start`.
+/// Returns the shortest cycle of imports through `start`.
 fn shortest_circle<'a>(
     uses: &BTreeMap<&str, Vec<&'a Import>>,
     start: &str,

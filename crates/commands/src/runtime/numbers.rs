@@ -1,5 +1,7 @@
 //! Floating-point numbers in requests and replies.
 
+pub(crate) use nagi_proto::decimal::{score, shortest};
+
 /// Parses a number like C's `strtod`, except for leading blanks: decimal or hexadecimal, and
 /// infinity by its names. Other text, overflow and underflow are refused, as by Redis.
 pub(crate) fn double(argument: &[u8]) -> Option<f64> {
@@ -42,7 +44,7 @@ fn hexadecimal(text: &str) -> Option<f64> {
         if mantissa >> 60 == 0 {
             mantissa = mantissa << 4 | digit;
         } else {
-            // Dropped digits count in rounding.
+            // Dropped digits set the lowest bit, so that rounding takes them into account.
             mantissa |= u64::from(digit != 0);
             dropped += 1;
         }
@@ -52,44 +54,6 @@ fn hexadecimal(text: &str) -> Option<f64> {
     // In two steps, since a single factor may be out of range.
     let number = mantissa as f64 * 2_f64.powi(power / 2) * 2_f64.powi(power - power / 2);
     Some(if text.starts_with('-') { -number } else { number })
-}
-
-/// Formats a score: an integer with all digits, as in Redis 7.2 and later, unless it is very large.
-pub(crate) fn score(number: f64) -> String {
-    let is_plain = number.fract() == 0.0 && number.abs() <= (i64::MAX / 2) as f64;
-    let is_negative_zero = number == 0.0 && number.is_sign_negative();
-    if is_plain && !is_negative_zero {
-        return itoa::Buffer::new().format(number as i64).to_owned();
-    }
-    shortest(number)
-}
-
-/// Formats with the fewest digits that identify the number, and with an exponent in the same cases
-/// as Redis (`fpconv_dtoa`).
-pub(crate) fn shortest(number: f64) -> String {
-    if number.is_nan() {
-        return "nan".to_owned();
-    }
-    let sign = if number.is_sign_negative() { "-" } else { "" };
-    if number.is_infinite() {
-        return format!("{sign}inf");
-    }
-    let scientific = format!("{:e}", number.abs());
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let digits = mantissa.replace('.', "");
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    // The exponent of ten by which the digits are multiplied.
-    let power = exponent + 1 - i32::try_from(digits.len()).unwrap_or(0);
-    let is_plain = if power >= 0 {
-        exponent.abs() < i32::try_from(digits.len()).unwrap_or(0) + 7
-    } else {
-        power > -7 || exponent.abs() < 4
-    };
-    if is_plain {
-        return format!("{sign}{}", number.abs());
-    }
-    let exponent_sign = if exponent < 0 { '-' } else { '+' };
-    format!("{sign}{mantissa}e{exponent_sign}{}", exponent.abs())
 }
 
 /// Formats a number like C's `%.17g`.

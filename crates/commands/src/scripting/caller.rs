@@ -1,4 +1,4 @@
-//! The server's interface for scripts: above all, running commands.
+//! The server's interface to scripts: it runs their commands, writes their log lines and ends them.
 
 use crate::registry::command::Flags;
 use crate::runtime::context::{Context, Entry};
@@ -20,14 +20,16 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Most bytes of replies for which room is kept.
+/// Maximum capacity of the reply buffer that is kept for the next command, in bytes.
 const KEPT_BYTES: usize = 64 * 1024;
-/// Most bytes of a command or reply for which the buffers are measured only once it is over.
+/// Maximum bytes of arguments or of a reply for which memory is accounted for only after the
+/// command.
 const FEW_BYTES: usize = 4096;
-/// How long a command of a script is waited for before another look.
+/// The interval in which a script that waits for a command checks for its end.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// The server as the script that runs sees it; there is none between two scripts.
+/// The host of the Lua engines, through which the running script reaches the server. `run` is
+/// `None` between two scripts.
 pub(super) struct Caller<S> {
     pub(super) server: Arc<S>,
     pub(super) context: Rc<ThreadContext>,
@@ -42,7 +44,7 @@ impl<S: ScriptingServer> Host for Caller<S> {
         let mut output = std::mem::take(&mut run.output);
         output.clear(KEPT_BYTES);
         let (server, context) = (&*self.server, &*self.context);
-        // Its reply may repeat its arguments.
+        // A reply may repeat the arguments (ECHO), so the same number of bytes is expected.
         let args_bytes = words.args().bytes().len();
         if args_bytes > FEW_BYTES {
             note_buffers(context, run, (words, &*reply, &output), args_bytes);
@@ -67,7 +69,7 @@ impl<S: ScriptingServer> Host for Caller<S> {
     }
 
     fn may_call(&mut self, words: &Words) -> Option<bool> {
-        let entry = dispatch::resolve(self.server.commands(), words.args()).ok()?;
+        let entry = dispatch::find(self.server.commands(), words.args()).ok()?;
         let mut run = self.run.borrow_mut();
         let user = run.as_mut()?.client.user(self.server.config().users());
         Some(user.is_some_and(|user| user.denial(entry, words.args()).is_none()))
@@ -95,8 +97,8 @@ impl<S: ScriptingServer> Host for Caller<S> {
     }
 }
 
-/// Notes what the buffers of a script's command take, and so many bytes that are about to be added
-/// to them: were that data, it would drive keys out.
+/// Accounts for a command's buffers, and for `more_bytes` that are about to be added to them, as
+/// overhead: if they counted as data, they would cause evictions.
 fn note_buffers(
     context: &ThreadContext,
     run: &mut Run,
@@ -112,8 +114,8 @@ fn note_buffers(
     context.note_growth(run.buffer_bytes);
 }
 
-/// Whether what began then is slow, which is noted: no script waits for it from now on, and it can
-/// be ended.
+/// Whether a script that started at this time is slow. If so, records that: other requests no
+/// longer wait for it, and SCRIPT KILL may end it.
 pub(super) fn note_if_slow(server: &impl ScriptingServer, started: Instant) -> bool {
     let threshold_ms = server.config().busy_reply_threshold_ms.get();
     if threshold_ms == 0 || started.elapsed() < Duration::from_millis(threshold_ms) {
@@ -127,10 +129,10 @@ pub(super) fn note_if_slow(server: &impl ScriptingServer, started: Instant) -> b
     true
 }
 
-/// Why a command of a script does not run; with its row, if there is such a command.
+/// The reason for which a script's command is refused; with the command's row, if it exists.
 type Refused = (Option<&'static Entry>, Error);
 
-/// The row of a command that a script calls, when it may run and its keys are claimed.
+/// Checks whether a script may run a command now, claims the command's keys and returns its row.
 fn admitted(
     server: &impl ScriptingServer,
     context: &ThreadContext,
@@ -143,13 +145,13 @@ fn admitted(
     if flags.contains(Flags::NOSCRIPT) && !is_for_tests(server, entry) {
         return Err(refused(Error::fixed("ERR This Redis command is not allowed from script")));
     }
-    // What is not written here may be published elsewhere.
+    // Commands such as PUBLISH write no keys here, but would have an effect on replicas.
     let is_write = flags.intersects(Flags::WRITE | Flags::PAUSED_AS_WRITE);
     if is_write && run.is_read_only {
         let text = "ERR Write commands are not allowed from read-only scripts.";
         return Err(refused(Error::fixed(text)));
     }
-    // What it publishes is held back until it ends.
+    // The command's messages and events are held in memory until the script ends.
     let limit = server.config().script_memory_limit.bytes();
     if is_write && limit > 0 && held_publications::bytes() >= limit {
         return Err(refused(Error::fixed("ERR not enough memory")));
@@ -167,14 +169,14 @@ fn admitted(
     Ok(entry)
 }
 
-/// The row of a command that a script calls.
+/// Finds the row of a command that a script calls.
 fn found(server: &impl ScriptingServer, args: Args<'_>) -> Result<&'static Entry, Refused> {
     let commands = server.commands();
     dispatch::resolve(commands, args).map_err(|_| {
         let entry = commands.find(args.at(0));
         let entry = entry.and_then(|entry| match entry.command.subcommands {
             [] => Some(entry),
-            // Alone it is a command that lacks an argument.
+            // Without an argument, the subcommand is missing: an error in the number of arguments.
             _ => args.get(1).map_or(Some(entry), |name| commands.subcommand(entry, name)),
         });
         let text = match entry {
@@ -185,13 +187,14 @@ fn found(server: &impl ScriptingServer, args: Args<'_>) -> Result<&'static Entry
     })
 }
 
-/// Whether DEBUG has let scripts call a command, as tests of Redis need it.
+/// Whether a script may call this command although the command forbids scripts: DEBUG permits that
+/// for Redis' tests.
 fn is_for_tests(server: &impl ScriptingServer, entry: &Entry) -> bool {
     let name = &*entry.full_name;
     server.hooks().scripts_may_debug() && (name == "debug" || name.starts_with("client|"))
 }
 
-/// Claims the keys of a command that the script has not claimed yet.
+/// Claims those keys of a command that the script has not claimed yet.
 fn claim(
     server: &impl ScriptingServer,
     context: &ThreadContext,
@@ -208,8 +211,8 @@ fn claim(
     keys.of(args).try_for_each(|key| run.claim(server.store(), context, key, intent, is_to_end))
 }
 
-/// Executes a command that this server itself needs, on keys that have been claimed: whatever the
-/// client's user may do, and not shown to monitors.
+/// Executes a command on behalf of the server, such as the DUMP of MIGRATE. Its keys have been
+/// claimed. The user's permissions are not checked, and monitors do not see the command.
 pub(super) fn execute_unchecked(
     server: &impl ScriptingServer,
     context: &ThreadContext,
@@ -230,7 +233,8 @@ pub(super) fn execute_unchecked(
     }
 }
 
-/// Executes a command to its end, as one of the script if its user's rights are to be checked.
+/// Executes a command until it is complete. `is_of_script` is whether the script called it, so that
+/// the permissions of the script's user apply.
 fn execute(
     server: &impl ScriptingServer,
     context: &ThreadContext,
@@ -283,7 +287,7 @@ fn execute(
     }
 }
 
-/// Runs a command, unless its user may not.
+/// Starts a command, unless the user lacks the permission for it. Returns whether it was started.
 fn begin<'a>(
     cx: &mut Context<'a>,
     (entry, is_of_script): (&'static Entry, bool),

@@ -7,27 +7,28 @@ use nagi_store::accounting::LargeOverhead;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The libraries that the engine has.
+/// The libraries that the engine has loaded, by name.
 #[derive(Default)]
 pub(super) struct Loaded(HashMap<String, Arc<Library>>);
 
 const WRONG_NAME: &str = "Library names can only contain letters, numbers, or underscores(_) and \
                           must be at least one character long";
 
-/// The name that a library's first line gives it, and what follows that line.
+/// Returns the name in a library's first line, and the code from the end of that line on.
 fn parse(code: &[u8]) -> Result<(String, &[u8]), String> {
     let line = code.strip_prefix(b"#!").ok_or("Missing library metadata")?;
     let end = line.iter().position(|byte| *byte == b'\n').ok_or("Invalid library metadata")?;
     let (line, body) = line.split_at(end);
     let line = String::from_utf8_lossy(line);
-    // What stands right after `#!`, which may be nothing.
+    // The name of the engine, directly after `#!`; it may be missing.
     let (engine, rest) = line.split_once([' ', '\t']).unwrap_or((&line, ""));
     let words = split(rest.as_bytes()).ok_or("Invalid library metadata")?;
     let engine = engine.trim_ascii_end();
     let mut name = None;
     for word in &words {
         let word = String::from_utf8_lossy(word);
-        let given = word.strip_prefix("name=");
+        let given = word.split_at_checked(5).filter(|it| it.0.eq_ignore_ascii_case("name="));
+        let given = given.map(|(_, given)| given);
         let given = given.ok_or_else(|| format!("Invalid metadata value given: {word}"))?;
         if name.replace(given.to_owned()).is_some() {
             let text = "Invalid metadata value, name argument was given multiple times";
@@ -45,17 +46,19 @@ fn parse(code: &[u8]) -> Result<(String, &[u8]), String> {
 }
 
 impl Loaded {
-    /// Loads a library, which is not visible to clients yet.
+    /// Loads a library into the engine. Clients do not see it before it is added to the list of
+    /// libraries.
     pub(super) fn load(&mut self, engine: &mut Engine, code: &[u8]) -> Result<Library, String> {
         let (name, body) = parse(code)?;
-        // What the engine has under the name is used by no library until it is asked for again.
+        // The engine's functions of this name are about to be replaced; `require` loads the old
+        // library again if it stays in use.
         self.0.remove(&name);
         let functions = engine.load_library(&name, body)?;
         let _overhead = LargeOverhead::of_shared(code.len());
         Ok(Library { name, code: code.into(), functions, _overhead })
     }
 
-    /// Loads a library into the engine, unless it is there.
+    /// Loads a library into the engine, unless it has been loaded already.
     pub(super) fn require(
         &mut self,
         engine: &mut Engine,
@@ -69,7 +72,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Makes the engine forget the libraries that are not among these.
+    /// Removes all libraries from the engine except those for which `is_kept` returns `true`.
     pub(super) fn keep(&mut self, engine: &mut Engine, mut is_kept: impl FnMut(&str) -> bool) {
         self.0.retain(|name, _| {
             let keeps = is_kept(name);

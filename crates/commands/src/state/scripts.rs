@@ -37,16 +37,16 @@ const MAX_EVALUATED: usize = 500;
 pub struct Scripts {
     inner: Mutex<Inner>,
     arrived: Condvar,
-    /// The run to end; 0 for none.
+    /// The number of the run that must end; 0 for none.
     ended: AtomicU64,
     is_stopping: AtomicBool,
-    /// The start of the running script, in milliseconds since 1970, or 0 for none, and its client:
-    /// for pages, which take no lock.
+    /// The start of the running script, in milliseconds since 1970, or 0 for none, and the number
+    /// of its client. Pages read both without a lock.
     running_since_ms: AtomicU64,
     running_for: AtomicU64,
     /// The number of script flushes.
     flushes: AtomicU64,
-    /// Lua's memory for scripts, in bytes.
+    /// Lua's memory for scripts, in bytes; for INFO.
     pub(crate) script_bytes: AtomicUsize,
     /// Lua's memory for functions.
     pub(crate) function_bytes: AtomicUsize,
@@ -55,18 +55,37 @@ pub struct Scripts {
 #[derive(Debug, Default)]
 struct Inner {
     queue: VecDeque<Waiting>,
-    /// The lease that the thread serves, and its scripts.
+    /// The lease that the thread serves, and the scripts of its transaction.
     lease: Option<u64>,
     leased: VecDeque<Task>,
     last_number: u64,
     running: Option<Running>,
     cache: HashMap<Digest, Cached>,
-    /// The scripts of EVAL, the oldest first.
-    evaluated: VecDeque<Digest>,
+    /// The number of uses of cached scripts.
+    uses: u64,
+    /// The scripts of EVAL, of which the least recently used one is evicted.
+    evaluated: Vec<Digest>,
     evicted: u64,
     libraries: Libraries,
-    /// Texts of libraries that were read from a file and must be loaded.
+    /// Source code of libraries that were read from a file and must be loaded.
     read: Vec<Vec<u8>>,
+}
+
+impl Inner {
+    /// A cached script, which is used now.
+    fn use_cached(&mut self, name: &Digest) -> Option<&mut Cached> {
+        self.uses += 1;
+        let cached = self.cache.get_mut(name)?;
+        cached.used = self.uses;
+        Some(cached)
+    }
+
+    /// Removes the least recently used script from those of EVAL.
+    fn take_least_recent(&mut self) -> Option<Digest> {
+        let used = |name: &Digest| self.cache.get(name).map_or(0, |cached| cached.used);
+        let (at, _) = self.evaluated.iter().enumerate().min_by_key(|(_, name)| used(name))?;
+        Some(self.evaluated.swap_remove(at))
+    }
 }
 
 #[derive(Debug)]
@@ -80,6 +99,8 @@ struct Cached {
     text: Arc<[u8]>,
     flags: ScriptFlags,
     is_loaded: bool,
+    /// When it was last used, as a count of uses of all scripts.
+    used: u64,
     _overhead: LargeOverhead,
 }
 
@@ -89,7 +110,7 @@ struct Running {
     number: u64,
     has_written: bool,
     is_slow: bool,
-    /// The name of the function, if it is one, with the calling request.
+    /// If it is a function, its name and the calling request.
     function: Option<(String, Vec<Vec<u8>>)>,
     started: Instant,
 }
@@ -106,7 +127,7 @@ pub(crate) struct RunningFunction {
 pub(crate) enum TaskKind {
     /// Run the script in the request.
     Eval,
-    /// Run a script by its name.
+    /// Run a script by its digest.
     EvalSha,
     /// Compile a script.
     Load,
@@ -116,7 +137,7 @@ pub(crate) enum TaskKind {
     LoadLibrary { replaces: bool },
     /// Load the libraries of a payload.
     RestoreLibraries(Policy),
-    /// Move keys to another server, which the thread may wait for.
+    /// Move keys to another server, during which the thread may block.
     Migrate,
 }
 
@@ -135,23 +156,24 @@ pub(crate) struct Task {
     pub(crate) user: Box<[u8]>,
     /// Its client.
     pub(crate) client: u64,
-    /// The client's tracking of keys, if enabled.
+    /// The tracking state of the client, if enabled.
     pub(crate) tracking: Option<Box<ClientTracking>>,
-    /// For a script within a transaction, a claim in addition to the transaction's, which grows.
+    /// For a script within a transaction: a claim in addition to that of the transaction, extended
+    /// by its scripts.
     pub(crate) joint: Option<Claim>,
     completion: Arc<Completion>,
     _charge: Charge,
 }
 
-/// The next thing for the script thread to do.
+/// The next work of the script thread.
 pub(crate) enum Next {
-    /// Runs a request.
+    /// Run a request.
     Task(Task),
-    /// Loads libraries that were read from a file.
+    /// Load libraries that were read from a file.
     Libraries,
-    /// Nothing: the wait has timed out.
+    /// None: the wait has timed out.
     Lull,
-    /// Ends.
+    /// Stop.
     Stop,
 }
 
@@ -163,7 +185,7 @@ pub(crate) struct Outcome {
     pub(crate) error: Option<(Vec<u8>, bool)>,
     /// Whether the reply contains an error.
     pub(crate) has_failed: bool,
-    /// The claim that came with the task.
+    /// The claim in the task, returned.
     pub(crate) joint: Option<Claim>,
     /// Keys that a script within a transaction may have changed, for which clients may wait.
     pub(crate) written: Vec<Name>,
@@ -180,8 +202,8 @@ struct Completion {
     is_given_up: AtomicBool,
 }
 
-/// A client's handle on its outcome; if it is dropped before the script begins, the script does not
-/// run.
+/// A client's handle on its outcome. If the handle is dropped before the script begins, the script
+/// does not run.
 #[derive(Debug)]
 pub(crate) struct Pending(Arc<Completion>);
 
@@ -201,7 +223,7 @@ pub(crate) struct NewTask<'a> {
 }
 
 impl Scripts {
-    /// Submits a request to the thread: after all other requests, or within a lease.
+    /// Submits a request to the thread: to the end of the queue, or within a lease.
     ///
     /// # Errors
     /// The running script is slow, so that requests must not wait for it.
@@ -245,7 +267,7 @@ impl Scripts {
         Ok(Pending(completion))
     }
 
-    /// Makes the thread serve only this lease when its turn comes, and call the waker then.
+    /// Queues a lease. When its turn comes, the thread calls the waker and serves only this lease.
     pub(crate) fn lease(self: &Arc<Self>, waker: &Waker) -> Lease {
         let mut inner = self.inner.lock();
         inner.last_number += 1;
@@ -256,7 +278,7 @@ impl Scripts {
         Lease { scripts: Arc::clone(self), number }
     }
 
-    /// Waits for the next thing to do, for the script thread; for at most `lull` if that is given.
+    /// Waits for the next work, for at most `lull` if that is given. Called by the script thread.
     pub(crate) fn next(&self, lull: Option<Duration>) -> Next {
         let mut inner = self.inner.lock();
         loop {
@@ -292,8 +314,8 @@ impl Scripts {
         }
     }
 
-    /// Records that a script of this client begins now, in milliseconds since 1970, or a function
-    /// with this name and request. Returns the number of the run.
+    /// Records the start of a client's script, in milliseconds since 1970, or of a function with
+    /// its name and request. Returns the number of the run.
     pub(crate) fn begin(
         &self,
         client: u64,
@@ -317,7 +339,7 @@ impl Scripts {
         }
     }
 
-    /// Records that the running script is slow: requests no longer wait for it.
+    /// Records that the running script is slow, and refuses the queued requests.
     pub(crate) fn note_slow(&self) {
         let mut inner = self.inner.lock();
         if let Some(running) = &mut inner.running {
@@ -381,8 +403,9 @@ impl Scripts {
         }
     }
 
-    /// Ends the running script for a save before the server stops, if it has run for `least` and
-    /// has not written. The changes of one that has written must be complete in the file.
+    /// Ends the running script before the final save, if it has run for at least `least` and has
+    /// not written. A script that has written must complete, since its changes must be saved as a
+    /// whole.
     pub fn end_unless_written(&self, least: Duration) {
         let inner = self.inner.lock();
         let running = inner.running.as_ref().filter(|running| !running.has_written);
@@ -399,7 +422,7 @@ impl Scripts {
         self.arrived.notify_all();
     }
 
-    /// The text of a script by its name.
+    /// The source code of a cached script, by its digest.
     pub(crate) fn find(&self, name: &Digest) -> Option<Arc<[u8]>> {
         self.inner.lock().cache.get(name).map(|cached| Arc::clone(&cached.text))
     }
@@ -411,10 +434,10 @@ impl Scripts {
 
     /// The flags that a cached script has declared.
     pub(crate) fn flags_of(&self, name: &Digest) -> Option<ScriptFlags> {
-        self.inner.lock().cache.get(name).map(|cached| cached.flags)
+        self.inner.lock().use_cached(name).map(|cached| cached.flags)
     }
 
-    /// Caches a script. Returns the name of one that is evicted for it.
+    /// Caches a script. Returns the digest of a script that was evicted for it.
     pub(crate) fn remember(
         &self,
         name: Digest,
@@ -422,30 +445,32 @@ impl Scripts {
         is_loaded: bool,
     ) -> Option<Digest> {
         let mut inner = self.inner.lock();
-        if let Some(cached) = inner.cache.get_mut(&name) {
+        if let Some(cached) = inner.use_cached(&name) {
             cached.is_loaded |= is_loaded;
+            if is_loaded {
+                inner.evaluated.retain(|it| *it != name);
+            }
             return None;
         }
+        inner.uses += 1;
         let cached = Cached {
             text: text.into(),
             flags,
             is_loaded,
+            used: inner.uses,
             _overhead: LargeOverhead::of_shared(text.len()),
         };
         inner.cache.insert(name, cached);
         if !is_loaded {
-            inner.evaluated.push_back(name);
+            inner.evaluated.push(name);
         }
         if inner.evaluated.len() <= MAX_EVALUATED {
             return None;
         }
-        let oldest = inner.evaluated.pop_front()?;
-        if inner.cache.get(&oldest).is_none_or(|cached| cached.is_loaded) {
-            return None;
-        }
-        inner.cache.remove(&oldest);
+        let evicted = inner.take_least_recent()?;
+        inner.cache.remove(&evicted);
         inner.evicted += 1;
-        Some(oldest)
+        Some(evicted)
     }
 
     /// Removes all scripts from the cache.
@@ -479,20 +504,20 @@ impl Scripts {
         change(&mut self.inner.lock().libraries)
     }
 
-    /// The texts of all libraries.
+    /// The source code of all libraries.
     #[must_use]
     pub fn library_codes(&self) -> Vec<Arc<[u8]>> {
         let inner = self.inner.lock();
         inner.libraries.iter().map(|library| Arc::clone(&library.code)).collect()
     }
 
-    /// Makes the script thread replace its libraries by those of a file, before any other work.
+    /// Makes the script thread replace libraries by those of a file, before any other work.
     pub fn read_libraries(&self, codes: Vec<Vec<u8>>) {
         self.inner.lock().read.extend(codes);
         self.arrived.notify_all();
     }
 
-    /// The texts of libraries that were read from a file since the last call.
+    /// Takes the source code of libraries that were read from a file.
     pub(crate) fn take_read(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.inner.lock().read)
     }
@@ -511,12 +536,12 @@ pub(crate) const BUSY: &str =
 const BUSY_FUNCTION: &str =
     "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
 
-/// The running script is slow, or the function if `true`.
+/// The running script is slow; `true` if it is a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IsBusy(bool);
 
 impl IsBusy {
-    /// The error for a client that runs another script.
+    /// The error for a client that tries to run another script.
     pub(crate) fn text(self) -> &'static str {
         if self.0 { BUSY_FUNCTION } else { BUSY }
     }
@@ -529,9 +554,9 @@ pub(crate) enum Killed {
     Ended,
     /// No slow script is running.
     NotBusy,
-    /// It has changed data, so that it must run to its end.
+    /// It has changed data, so it must run to its end.
     HasWritten,
-    /// A function is running instead of a script, or vice versa.
+    /// The request was for a script, but a function is running, or vice versa.
     IsOther(IsBusy),
 }
 
@@ -543,11 +568,11 @@ impl Inner {
 }
 
 impl Task {
-    /// Passes its outcome to its client.
+    /// Passes the outcome to its client.
     pub(crate) fn finish(self, mut outcome: Outcome) {
         outcome.charge.set(accounting::room_bytes::<u8>(outcome.reply.own_bytes()));
         let Task { completion, request, .. } = self;
-        // The request's memory must be released before the client continues.
+        // The request's memory must be released before the client can continue.
         drop(request);
         *completion.outcome.lock() = Some(outcome);
         completion.waker.wake_by_ref();
@@ -572,7 +597,8 @@ impl Drop for Pending {
     }
 }
 
-/// A place in the queue for the script thread, and then the thread itself; released on drop.
+/// A place in the queue for the script thread, and later exclusive use of the thread. Dropping it
+/// releases the thread.
 #[derive(Debug)]
 pub(crate) struct Lease {
     scripts: Arc<Scripts>,

@@ -5,6 +5,7 @@ use super::replies::{Reader, push_single};
 use crate::number;
 use crate::state::State;
 use mlua::{Function, Lua, ffi};
+use nagi_proto::decimal;
 use std::ffi::c_int;
 use std::rc::Rc;
 
@@ -21,8 +22,8 @@ pub(crate) fn functions(
 ) -> mlua::Result<[(&'static str, Function); 3]> {
     let shared = Rc::as_ptr(state);
     let function = |native: Native| {
-        // SAFETY: it pushes one value that it returns, within a protected call, and what it has
-        // captured needs no destructor.
+        // SAFETY: the closure runs within a protected call and pushes the one value that it
+        // returns, and its captures need no destructor.
         unsafe {
             lua.exec_raw::<Function>((), |lua| {
                 ffi::lua_pushlightuserdata(lua, shared.cast_mut().cast());
@@ -48,7 +49,7 @@ unsafe extern "C-unwind" fn call(lua: *mut ffi::lua_State) -> c_int {
     1
 }
 
-/// `redis.pcall`, which returns it.
+/// `redis.pcall`, which returns such an error.
 unsafe extern "C-unwind" fn pcall(lua: *mut ffi::lua_State) -> c_int {
     // SAFETY: as for `call`.
     unsafe { respond(lua) };
@@ -133,13 +134,13 @@ fn shrink(state: &State) {
 /// Copies the words of a command from the stack into the state's buffer. Never raises an error.
 ///
 /// # Safety
-/// A C function has been called with them.
+/// `lua` is the state of a C function that was called with these words.
 unsafe fn take_words(lua: *mut ffi::lua_State, state: &State) -> Result<(), &'static str> {
     let (words, _) = &mut *state.room.borrow_mut();
     words.clear();
-    // SAFETY: the stack's height, and the type and content of a slot below it, can be asked for;
-    // a string stays where it is while it is on the stack, and `lua_tolstring` makes nothing new of
-    // one.
+    // SAFETY: the height of the stack, and the type and content of slots below it, may be read; a
+    // string does not move while it is on the stack, and for a string `lua_tolstring` allocates
+    // nothing.
     unsafe {
         let count = ffi::lua_gettop(lua);
         if count == 0 {
@@ -159,7 +160,7 @@ unsafe fn take_words(lua: *mut ffi::lua_State, state: &State) -> Result<(), &'st
                     let value = ffi::lua_tonumber(lua, index);
                     match number::integer(value) {
                         Some(value) => words.push(itoa::Buffer::new().format(value).as_bytes()),
-                        None => words.push(number::general(value, 17).as_bytes()),
+                        None => words.push(decimal::argument(value).as_bytes()),
                     }
                 }
                 _ => {
