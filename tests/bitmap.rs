@@ -62,7 +62,7 @@ fn bits_are_counted_and_found() {
         ("BITPOS nothing 0", ":0\r\n"),
         ("BITPOS nothing 1", ":-1\r\n"),
     ]);
-    // Redis replies so since 7.2; before, it checked less if the key does not exist.
+    // Redis replies in this way since 7.2; earlier versions check less if the key does not exist.
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("BITCOUNT nothing x 1", NOT_AN_INTEGER);
@@ -131,7 +131,7 @@ fn integers_within_strings() {
     ]);
 }
 
-/// Long commands work in slices, and see their strings as of one moment.
+/// Long commands are executed in slices, but see their strings at a single moment.
 #[test]
 fn clients_are_served_while_long_bitmaps_are_combined() {
     let server = Server::nagi_with(&["--workers", "1"]);
@@ -143,8 +143,26 @@ fn clients_are_served_while_long_bitmaps_are_combined() {
     client.send(harness::encode_command(&["BITOP", "NOT", "dest", "a"]));
     other.check("SETBIT b 7 1", ":0\r\n");
     other.check("GETBIT a 4294967295", ":1\r\n");
-    // A request that needs the result waits for it.
+    // A request that needs the result waits until it is complete.
     other.check("EXISTS dest", ":1\r\n");
     client.expect(":536870912\r\n");
     client.check("BITCOUNT dest", ":4294967295\r\n");
+}
+
+/// A key that is given repeatedly is read once.
+#[test]
+fn keys_may_be_repeated_very_often() {
+    const LENGTH: usize = 60_000;
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.run_words(&[b"SET".as_slice(), b"k", &vec![1; LENGTH]]);
+    client.run_words(&[b"SET".as_slice(), b"other", b"\x02"]);
+    let before = server.resident_bytes();
+    let words =
+        ["BITOP", "OR", "d"].into_iter().chain(std::iter::repeat_n("k", 5000)).chain(["other"]);
+    let words: Vec<&str> = words.collect();
+    assert_eq!(client.run_words(&words).integer(), LENGTH as i64);
+    let peak = server.status("VmHWM") * 1024 - before;
+    assert!(peak < 30 << 20, "{peak}");
+    client.check("GETRANGE d 0 1", "$2\r\n\x03\x01\r\n");
 }

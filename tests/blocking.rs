@@ -1,4 +1,4 @@
-//! Clients that wait for elements under a key.
+//! Clients that block until a key has elements.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,13 +10,13 @@ use harness::{
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 const TIME_IS_UP: &str = "*-1\r\n";
 
-/// A step of a client, which is named by its number.
+/// A step of a client, which is identified by its number.
 enum Step {
     /// Sends a request, and receives its reply.
     Ask(usize, &'static str, &'static str),
     /// Sends a request that blocks.
     Wait(usize, &'static str),
-    /// Receives a reply.
+    /// Receives the reply to a blocked request.
     Hear(usize, &'static str),
 }
 use Step::{Ask, Hear, Wait};
@@ -28,7 +28,7 @@ fn until_blocked(client: &mut Connection, count: usize) {
     until("clients that wait", is_so).unwrap();
 }
 
-/// Executes the steps one after the other.
+/// Executes the steps one after another.
 fn play(server: &Server, steps: &[Step]) {
     let mut clients: Vec<Connection> = (0..5).map(|_| server.connect_resp()).collect();
     let mut observer = server.connect_resp();
@@ -49,7 +49,7 @@ fn play(server: &Server, steps: &[Step]) {
     }
 }
 
-/// The same with nagi, with several numbers of workers, and with redis-server.
+/// Executes the steps with nagi, with several numbers of workers, and with redis-server.
 fn play_as_redis(steps: &[Step]) {
     play(&Server::redis(), steps);
     for workers in ["1", "2"] {
@@ -94,7 +94,7 @@ fn the_time_that_is_waited_is_checked() {
         Ask(0, "BRPOPLPUSH a b 1e-2", TIME_IS_UP),
         Ask(0, "BLMPOP 0.01 1 a LEFT", TIME_IS_UP),
     ]);
-    // Redis replies so since 7.0.3.
+    // Redis replies in this way since 7.0.3.
     let server = Server::nagi();
     let mut client = server.connect_resp();
     for far in ["1e20", "inf", "9223372036854775.807"] {
@@ -185,7 +185,7 @@ fn whatever_makes_a_list_appear_serves_waiting_clients() {
         client.send(encode_command(&[b"RESTORE", &b"q"[..], b"0", &payload]));
         client.expect("+OK\r\n");
         other.expect("*2\r\n$1\r\nq\r\n$1\r\na\r\n");
-        // The same with more elements than are pushed at once.
+        // The same, with more elements than are pushed at once.
         other.send("BRPOP q 0\r\n");
         until_blocked(&mut client, 1);
         let many: Vec<String> = (0..5000).map(|number| number.to_string()).collect();
@@ -233,7 +233,7 @@ fn values_of_other_types_are_waited_out() {
         Ask(4, "RPUSH q 1", ":1\r\n"),
         Hear(0, "*2\r\n$1\r\nq\r\n$1\r\n1\r\n"),
     ]);
-    // Since 7.2 a client that is served checks all of its keys again, in its own order.
+    // Since 7.2, a client that is served checks all of its keys again, in its own order.
     play(
         &Server::nagi(),
         &[
@@ -306,7 +306,7 @@ fn members_of_sorted_sets_are_waited_for() {
     until_blocked(&mut client, 1);
     client.check("ZADD z 1.5 a", ":1\r\n");
     other.expect("*3\r\n$1\r\nz\r\n$1\r\na\r\n,1.5\r\n");
-    // More than is taken at once.
+    // More elements than are taken at once.
     other.send("BZMPOP 0 1 z MIN COUNT 1000\r\n");
     until_blocked(&mut client, 1);
     let many: String = (0..1001).map(|number| format!(" {number} m{number}")).collect();
@@ -342,7 +342,7 @@ fn another_client_ends_a_wait() {
     }
 }
 
-/// Since 7.2 a request that has waited is refused like others while memory is short.
+/// Since 7.2, a request that was blocked is refused like others while memory is short.
 #[test]
 fn without_memory_no_element_is_moved_for_blocked_clients() {
     let server = Server::nagi();
@@ -360,7 +360,7 @@ fn without_memory_no_element_is_moved_for_blocked_clients() {
     other.check("EXISTS to", ":0\r\n");
 }
 
-/// Even if the clocks of the threads differ.
+/// Timeouts must hold even if the clocks of the threads differ.
 #[test]
 fn no_wait_exceeds_its_timeout() {
     let server = Server::nagi_with(&["--workers", "4"]);
@@ -395,7 +395,7 @@ fn a_wait_that_ends_with_an_error_has_failed() {
     assert!(blpop.ends_with(",rejected_calls=0,failed_calls=1"), "{blpop}");
 }
 
-/// Whether or not it has sent more after its request, and whether it closes one direction or both.
+/// The client may have sent more after its request, and may close one direction or both.
 #[test]
 fn a_client_that_disconnects_while_it_waits_receives_nothing() {
     let server = Server::nagi();
@@ -425,7 +425,7 @@ fn a_client_that_disconnects_while_it_waits_receives_nothing() {
     client.check("EXISTS key", ":0\r\n");
 }
 
-/// What a client has sent after a request that blocks is executed afterwards, in any amount.
+/// Requests that a client sends after a blocking request, in any amount, are executed after it.
 #[test]
 fn requests_after_one_that_blocks_are_executed_after_it() {
     let server = Server::nagi();
@@ -455,11 +455,11 @@ fn a_wait_does_not_count_as_slow() {
     client.check("SLOWLOG LEN", ":0\r\n");
 }
 
-/// Many clients that wait for one key leave at once, and one element is moved through clients that
-/// each move it on.
+/// Many clients that wait for one key disconnect at once, and one element is moved through a chain
+/// of clients, each of which moves it on.
 #[test]
 fn many_clients_wait() {
-    // Both groups together stay below the limit of descriptors of a process.
+    // Both groups together stay below the process' limit of file descriptors.
     let count = size(3000, 9500);
     allow_open_files(2 * count as u64 + 500);
     let most = (2 * count + 100).to_string();
@@ -488,7 +488,7 @@ fn many_clients_wait() {
     client.check("EXISTS b", ":0\r\n");
 }
 
-/// Many producers, consumers, and a client that moves elements on.
+/// Many producers and consumers, and a client that moves elements from list to list.
 #[test]
 fn no_element_is_lost_or_received_twice() {
     const ELEMENTS: usize = 2000;
@@ -540,7 +540,7 @@ fn produce(server: &Server, number: usize, elements: usize, mut random: Random) 
     }
 }
 
-/// Takes elements until none has come for a while and no more will come.
+/// Takes elements until none has arrived for a while and no more will arrive.
 fn consume(server: &Server, number: usize, is_over: &AtomicBool) -> Vec<String> {
     let mut client = server.connect_resp();
     let mut taken = Vec::new();
@@ -563,7 +563,7 @@ fn consume(server: &Server, number: usize, is_over: &AtomicBool) -> Vec<String> 
     }
 }
 
-/// Clients that move elements end in several ways: they or another client close their connections
+/// Clients that move elements end in several ways: they or other clients close their connections
 /// while they wait or are served, and some are unblocked.
 #[test]
 fn no_end_of_a_client_that_moves_elements_loses_or_doubles_one() {
@@ -608,7 +608,7 @@ fn no_end_of_a_client_that_moves_elements_loses_or_doubles_one() {
     assert!(found == expected, "{} elements instead of {}", found.len(), expected.len());
 }
 
-/// Moves elements from one list to another, and sometimes ends in the middle of it.
+/// Moves elements from one list to another, and sometimes disconnects in the middle of a move.
 fn move_elements(server: &Server, [from, to]: [&str; 2], is_over: &AtomicBool, mut random: Random) {
     let request = format!("BLMOVE {from} {to} LEFT RIGHT 0.05");
     let mut killer = server.connect_resp();
@@ -639,4 +639,49 @@ fn move_elements(server: &Server, [from, to]: [&str; 2], is_over: &AtomicBool, m
         client = server.connect_resp();
         id = client.run("CLIENT ID").integer();
     }
+}
+
+/// Its disconnect must be noticed although more has arrived than is kept behind other requests.
+#[test]
+fn a_blocked_client_with_much_behind_its_request_is_noticed_when_it_has_gone() {
+    let server = Server::nagi();
+    let (mut client, mut blocked) = (server.connect_resp(), server.connect_resp());
+    blocked.send(encode_command(&["BLPOP", "queue", "0"]));
+    until_blocked(&mut client, 1);
+    let set = encode_command(&["SET", "key", &"x".repeat(10_000)]);
+    blocked.send(set.repeat(100));
+    drop(blocked);
+    until_blocked(&mut client, 0);
+    client.check("RPUSH queue element", ":1\r\n");
+    client.check("LLEN queue", ":1\r\n");
+}
+
+/// The wait for elements is no latency.
+#[test]
+fn waits_are_no_latency_spikes() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("CONFIG SET latency-monitor-threshold 100", "+OK\r\n");
+    client.check("BLPOP none 0.3", TIME_IS_UP);
+    client.check("LATENCY LATEST", "*0\r\n");
+}
+
+#[test]
+fn the_first_of_many_lists_is_popped() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("RPUSH key:250 a", ":1\r\n");
+    client.check("RPUSH key:260 b", ":1\r\n");
+    let keys: Vec<String> = (0..300).map(|key| format!("key:{key}")).collect();
+    let pop = ["BLPOP".to_owned()].into_iter().chain(keys).chain(["0".to_owned()]);
+    let pop: Vec<String> = pop.collect();
+    client.send(encode_command(&pop));
+    client.expect("*2\r\n$7\r\nkey:250\r\n$1\r\na\r\n");
+    client.send(encode_command(&pop));
+    client.expect("*2\r\n$7\r\nkey:260\r\n$1\r\nb\r\n");
+    client.send(encode_command(&pop));
+    let mut other = server.connect_resp();
+    until_blocked(&mut other, 1);
+    other.check("RPUSH key:299 c", ":1\r\n");
+    client.expect("*2\r\n$7\r\nkey:299\r\n$1\r\nc\r\n");
 }

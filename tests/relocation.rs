@@ -1,4 +1,4 @@
-//! Keys that are moved to other names and other databases, and keys picked at random.
+//! Keys that are moved to other names and other databases, and keys chosen at random.
 
 use std::collections::BTreeSet;
 
@@ -112,4 +112,14 @@ fn a_key_is_found_among_many_that_have_expired() {
     client.check("EVAL \"return redis.call('RANDOMKEY')\" 0", "$5\r\nstays\r\n");
     client.check("DEL stays", ":1\r\n");
     client.check("RANDOMKEY", "$-1\r\n");
+}
+
+#[test]
+fn many_keys_are_touched() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("MSET key:7 a key:150 b", "+OK\r\n");
+    let keys: Vec<String> = (0..200).map(|key| format!("key:{key}")).collect();
+    client.check(&format!("TOUCH {}", keys.join(" ")), ":2\r\n");
+    client.check(&format!("EXISTS {}", keys.join(" ")), ":2\r\n");
 }

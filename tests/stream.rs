@@ -321,7 +321,7 @@ fn streams_are_values_like_any_other() {
     ]);
 }
 
-/// With the replies of Redis 8.0.6 where they differ from 7.0.15.
+/// The replies are those of Redis 8.0.6 where they differ from 7.0.15.
 #[test]
 fn streams_are_those_of_redis_8() {
     let server = Server::nagi();
@@ -346,7 +346,7 @@ fn streams_are_those_of_redis_8() {
              be specified.\r\n",
         ),
         ("XDEL s 1-1", ":1\r\n"),
-        // All deleted entries are before the first entry, so the lag is known.
+        // All deleted entries precede the first entry, so the lag is known.
         (
             "XINFO GROUPS s",
             "*1\r\n*12\r\n$4\r\nname\r\n$1\r\ng\r\n$9\r\nconsumers\r\n:0\r\n$7\r\npending\r\n:0\r\n\
@@ -404,8 +404,8 @@ fn clients_wait_for_entries_and_are_notified_that_a_group_is_gone() {
     }
     waiters[2].send(encode_command(&words("XREAD BLOCK 0 STREAMS none s $ $")));
     until_blocked(&mut writer, 3);
-    // Each entry goes to one consumer of the group, in the order in which they began to wait, and
-    // to all clients without a group.
+    // Each entry goes to one consumer of the group, in the order in which the consumers began to
+    // wait, and to all clients without a group.
     writer.check("XADD s 1-1 a b", "$3\r\n1-1\r\n");
     waiters[0].expect(entry("1-1"));
     waiters[2].expect(entry("1-1"));
@@ -427,7 +427,7 @@ fn clients_wait_for_entries_and_are_notified_that_a_group_is_gone() {
     waiters[0].check("XREAD BLOCK 1 STREAMS s $", "*-1\r\n");
 }
 
-/// What takes longer than one hold of a latch is done in parts, and no entry is left out.
+/// Work that takes longer than one hold of a latch is done in parts, and no entry may be left out.
 #[test]
 fn long_requests_are_done_in_parts() {
     let server = Server::nagi();
@@ -466,7 +466,7 @@ fn long_requests_are_done_in_parts() {
     assert_eq!(left, ids[1800..]);
 }
 
-/// nagi reads its own files again, including groups.
+/// nagi must read its own files again, including groups.
 #[test]
 fn streams_are_saved_and_loaded() {
     let server = Server::nagi_with(&["--enable-debug-command", "yes"]);
@@ -492,8 +492,8 @@ fn streams_are_saved_and_loaded() {
     assert_eq!(client.run("DEBUG DIGEST-VALUE s"), client.run("DEBUG DIGEST-VALUE t"));
 }
 
-/// Redis has had a type for this since 7.2, which older servers do not read: it is used only where
-/// it is needed.
+/// Redis has a type for active times since 7.2, which older servers do not read, so nagi uses it
+/// only where it is needed.
 #[test]
 fn active_times_of_consumers_are_saved() {
     let folder = Folder::new("active-times");
@@ -530,4 +530,20 @@ fn active_times_of_consumers_are_saved() {
     assert_eq!(header(&mut client), "REDIS0010");
     client.check("DEBUG RELOAD", "+OK\r\n");
     assert!(inactive(&mut client, "s").1 >= 0, "this version has no such time");
+}
+
+#[test]
+fn the_memory_of_a_stream_that_was_trimmed_is_not_negative() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("XADD s MAXLEN 1 1-1 f v", "$3\r\n1-1\r\n");
+    let long = "x".repeat(5000);
+    client.check(&format!("XADD s MAXLEN 1 2-1 f {long}"), "$3\r\n2-1\r\n");
+    client.check("XDEL s 2-1", ":1\r\n");
+    assert!((0..100_000).contains(&client.run("MEMORY USAGE s").integer()));
+    let keys: Vec<String> = (0..200).map(|key| format!("k{key}")).collect();
+    client.check("XADD k150 1-1 f v", "$3\r\n1-1\r\n");
+    let read = format!("XREAD STREAMS {} {}", keys.join(" "), ["0"; 200].join(" "));
+    let entry = "*1\r\n*2\r\n$4\r\nk150\r\n*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n";
+    client.check(&read, entry);
 }

@@ -134,7 +134,7 @@ fn a_watched_key_that_expires_stops_it() {
     }
 }
 
-/// Moves an amount from one of ten accounts to another; the sum stays the same.
+/// Moves an amount from one of ten accounts to another; the sum of all accounts does not change.
 fn transfer(client: &mut Connection, random: &mut Random) {
     let (from, to) = (random.below(10), random.below(10));
     let amount = random.below(100);
@@ -293,8 +293,8 @@ fn a_transaction_does_not_wait_for_itself() {
     client.check("GET key", "$5\r\nvalue\r\n");
 }
 
-/// A key that exists neither before nor afterwards has not changed; a key that appears with its
-/// database has.
+/// A key that exists neither before nor after SWAPDB has not changed; a key that appears with its
+/// database has changed.
 #[test]
 fn exchanged_databases_change_the_keys_that_differ() {
     as_redis(&[
@@ -326,7 +326,7 @@ fn exchanged_databases_change_the_keys_that_differ() {
     ]);
 }
 
-/// Groups and ids of a stream are no part of what is watched; its entries are.
+/// WATCH covers the entries of a stream, but not its groups and IDs.
 #[test]
 fn consumers_of_a_watched_stream_do_not_end_a_transaction() {
     const PREPARATION: [&str; 4] = [
@@ -367,4 +367,28 @@ fn consumers_of_a_watched_stream_do_not_end_a_transaction() {
             client.check("EXEC", reply);
         }
     }
+}
+
+#[test]
+fn queued_requests_count_towards_the_limit_of_a_query() {
+    let server = Server::nagi_with(&["--client-query-buffer-limit", "1mb"]);
+    let mut client = server.connect_resp();
+    client.check("MULTI", "+OK\r\n");
+    let get = harness::encode_command(&["GET", &"k".repeat(60_000)]);
+    for _ in 0..15 {
+        client.check_raw(&get, "+QUEUED\r\n");
+    }
+    client.send(get.repeat(5));
+    let rest = String::from_utf8(client.rest()).expect("text");
+    assert!(rest.len() < 5 * "+QUEUED\r\n".len(), "{rest}");
+}
+
+#[test]
+fn monitor_is_refused_in_a_transaction() {
+    as_redis(&[
+        ("MULTI", "+OK\r\n"),
+        ("MONITOR", "+QUEUED\r\n"),
+        ("EXEC", "*1\r\n-ERR MONITOR isn't allowed for DENY BLOCKING client\r\n"),
+        ("GET a", "$-1\r\n"),
+    ]);
 }

@@ -16,10 +16,10 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// A new name for a command (`rename-command`).
+/// A renamed command (`rename-command`).
 #[derive(Clone, Debug)]
 pub(crate) struct Renaming {
-    /// Where it was given.
+    /// The place of the directive, for error messages.
     pub(crate) place: String,
     pub(crate) old: String,
     /// The new name; if empty, the command is disabled.
@@ -32,19 +32,19 @@ pub struct Config {
     values: Values,
     /// Values of settings without effect that differ from the default.
     unused: RwLock<BTreeMap<&'static str, Arc<str>>>,
-    /// The file that they were read from, which CONFIG REWRITE writes.
+    /// The file from which the settings were read, and which CONFIG REWRITE updates.
     file: OnceLock<PathBuf>,
-    /// Ports that the kernel has chosen, by the names of their settings.
+    /// Actual ports in place of `any`, by the names of their settings.
     found: RwLock<BTreeMap<&'static str, String>>,
-    /// Defaults of the emulated server that differ from those in the rows.
+    /// Defaults that differ from those in the rows, such as those of an emulated server.
     defaults: RwLock<BTreeMap<&'static str, String>>,
     /// Names of settings given at the start.
     given: RwLock<BTreeSet<&'static str>>,
     /// The users of memcached's protocols, if there is a file of them.
-    memcached_users: OnceLock<MemcachedUsers>,
+    memcached_users: OnceLock<Mutex<Arc<MemcachedUsers>>>,
     /// The users of Redis' commands.
     users: Users,
-    /// Lines about users given at the start, each with its place.
+    /// Lines about users in the configuration file, each with its place.
     user_lines: Mutex<Vec<(String, Vec<Vec<u8>>)>>,
     /// Renamed commands, in the order of the directives.
     renamings: Mutex<Vec<Renaming>>,
@@ -54,7 +54,7 @@ pub struct Config {
     changing: Mutex<()>,
 }
 
-/// The command-line option that changes a setting, as written there, if there is one.
+/// Returns the spelling of the command-line option that changes a setting, or `None`.
 pub type OptionNames = fn(&str) -> Option<String>;
 
 impl Deref for Config {
@@ -108,7 +108,7 @@ impl Config {
         }
     }
 
-    /// Sets a port to the actual one, which the kernel may have chosen.
+    /// Replaces a port that is still `any` by the actual port; 0 means none.
     pub fn found_port(&self, name: &str, port: u16) {
         let Some(setting) = find(name) else { return };
         let Place::Number(number) = setting.place else { return };
@@ -135,13 +135,13 @@ impl Config {
         });
     }
 
-    /// The word of `io`.
+    /// The value of `io`, as a word.
     #[must_use]
     pub fn io(&self) -> &'static str {
         kinds::IO.get(self.io.bytes()).copied().unwrap_or_default()
     }
 
-    /// The version of saved files, unless it is the lowest possible.
+    /// The version of the format of saved files, unless that is the lowest possible one.
     #[must_use]
     pub fn pinned_rdb_version(&self) -> Option<u16> {
         kinds::RDB_VERSIONS.get(self.rdb_version.bytes())?.parse().ok()
@@ -158,7 +158,7 @@ impl Config {
         Ok(())
     }
 
-    /// Sets a setting to its default in the emulated server.
+    /// Sets a setting, and makes this value its default.
     ///
     /// # Errors
     /// As for [`Config::set`].
@@ -191,16 +191,23 @@ impl Config {
         }
     }
 
-    /// The users of memcached's protocols, if there is a file of them.
+    /// Whether there is a file of users of memcached's protocols.
     #[must_use]
-    pub fn memcached_users(&self) -> Option<&MemcachedUsers> {
-        self.memcached_users.get()
+    pub fn has_memcached_users(&self) -> bool {
+        self.memcached_users.get().is_some()
     }
 
-    /// Sets the users of memcached's protocols, once.
+    /// The users of memcached's protocols, if there is a file of them.
+    #[must_use]
+    pub(crate) fn memcached_users(&self) -> Option<Arc<MemcachedUsers>> {
+        self.memcached_users.get().map(|users| Arc::clone(&users.lock()))
+    }
+
+    /// Sets or replaces the users of memcached's protocols.
     pub fn set_memcached_users(&self, users: MemcachedUsers) {
-        // Only set once: a server reads one file.
-        let _ = self.memcached_users.set(users);
+        let users = Arc::new(users);
+        let current = self.memcached_users.get_or_init(|| Mutex::new(Arc::clone(&users)));
+        *current.lock() = users;
     }
 
     /// The users of Redis' commands.
@@ -208,7 +215,7 @@ impl Config {
         &self.users
     }
 
-    /// Takes the lines about users given at the start, each with its place.
+    /// Takes the lines about users in the configuration file, each with its place.
     pub(crate) fn take_user_lines(&self) -> Vec<(String, Vec<Vec<u8>>)> {
         std::mem::take(&mut self.user_lines.lock())
     }
@@ -234,8 +241,8 @@ impl Config {
         let _ = self.option_names.set(names);
     }
 
-    /// The command-line option that changes a setting, as written there, if there is one, so that
-    /// messages name existing options.
+    /// The command-line option for a setting, if there is one, so that messages name options that
+    /// exist.
     #[must_use]
     pub fn option(&self, setting: &str) -> Option<String> {
         match self.option_names.get() {
@@ -262,7 +269,7 @@ impl Config {
     }
 }
 
-/// Every setting: those that have an effect first.
+/// All settings; first those that have an effect.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
     rows::ROWS.iter().chain(kept::ROWS)
 }
@@ -291,7 +298,7 @@ impl Setting {
         }
     }
 
-    /// Its value as written to a file: a port left to the kernel stays so.
+    /// Its value as CONFIG REWRITE writes it: `any` for a port that the kernel has chosen.
     pub(crate) fn written_value(&self, config: &Config) -> String {
         let value = self.value(config);
         let found = config.found.read();
@@ -305,7 +312,7 @@ impl Setting {
         defaults.get(self.name).map_or_else(|| value == self.default_value(), |it| *it == value)
     }
 
-    /// Reads a value for it without setting it.
+    /// Parses and checks a value for it, without setting it.
     pub(crate) fn check(
         &self,
         config: &Config,

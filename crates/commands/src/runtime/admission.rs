@@ -1,6 +1,6 @@
-//! The commands that a client may run: before its login, by its user's permissions, on a connection
-//! reserved for administrators, and with subscriptions in RESP2. Sessions of other protocols use
-//! [`is_login`].
+//! Decides whether a client may run a command: before it has logged in, by the permissions of its
+//! user, on a connection reserved for administrators, and with subscriptions in RESP2. Sessions of
+//! other protocols use [`is_login`].
 
 use crate::config::Number;
 use crate::runtime::rights;
@@ -25,8 +25,8 @@ pub fn is_password_required(config: &Config) -> bool {
     !config.users().is_open()
 }
 
-/// The restrictions of a client that has just connected, or of one with the `present` restrictions
-/// that is reset.
+/// The restrictions of a client that has just connected, or, after RESET, those of a client that
+/// had the restrictions `present`.
 #[must_use]
 pub fn restrictions(config: &Config, present: Restrictions) -> Restrictions {
     let mut restrictions = present;
@@ -37,15 +37,15 @@ pub fn restrictions(config: &Config, present: Restrictions) -> Restrictions {
 /// Whether clients of memcached's protocols have to log in.
 #[must_use]
 pub fn is_memcached_login_required(config: &Config) -> bool {
-    config.memcached_users().is_some() || is_password_required(config)
+    config.has_memcached_users() || is_password_required(config)
 }
 
 /// The restrictions of a client of memcached's protocols that has just connected.
 #[must_use]
 pub fn memcached_restrictions(config: &Config) -> Restrictions {
-    match config.memcached_users() {
-        Some(_) => Restrictions::NO_USER_OF_MEMCACHED,
-        None => restrictions(config, Restrictions::empty()),
+    match config.has_memcached_users() {
+        true => Restrictions::NO_USER_OF_MEMCACHED,
+        false => restrictions(config, Restrictions::empty()),
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn log_in_to_memcached(
     user: &[u8],
     password: &[u8],
 ) -> bool {
-    // Users of a file have the rights of the default one.
+    // The users of the file have the permissions of the default user.
     let (is_known, user) = match config.memcached_users() {
         Some(users) => (users.has(user, password), DEFAULT_USER),
         None => (config.users().is_login(user, password), user),
@@ -71,7 +71,7 @@ pub(crate) fn log_in_to_memcached(
     is_known
 }
 
-/// Makes a client of memcached's protocols log in again, if a login is required.
+/// Revokes the login of a client of memcached's protocols, if a login is required.
 pub(crate) fn log_out_of_memcached(client: &mut Client, config: &Config) {
     client.restrictions |= memcached_restrictions(config);
 }
@@ -84,7 +84,7 @@ pub fn is_login(config: &Config, user: &[u8], password: &[u8]) -> bool {
     config.users().is_login(user, password)
 }
 
-/// Logs a client in; without a user, as the default one.
+/// Logs a client in, as the default user if no user is given.
 pub(crate) fn log_in(
     client: &mut Client,
     config: &Config,
@@ -103,13 +103,14 @@ pub(crate) fn log_in(
     Ok(())
 }
 
-/// Logs a client in as a user without a request. An empty name is the default user.
+/// Logs a client in without an AUTH or HELLO request, as a user with this name; an empty name is
+/// the default user.
 pub fn log_in_as(client: &mut Client, config: &Config, user: &[u8]) {
     client.become_user(config.users(), if user.is_empty() { DEFAULT_USER } else { user });
     client.restrictions.remove(Restrictions::NOT_LOGGED_IN);
 }
 
-/// Whether a client must give a password before any other request.
+/// Whether a client must log in before any other request.
 #[must_use]
 pub fn must_log_in(client: &Client, config: &Config) -> bool {
     let restrictions = client.restrictions;
@@ -156,8 +157,8 @@ pub(crate) fn is_permitted(setting: &Number, client: &Client) -> bool {
     }
 }
 
-/// Whether a command serves to monitor or administrate a server, or to identify a client. By their
-/// flags, these are not fast, which excludes PING and SELECT, with which ordinary clients begin.
+/// Whether a command monitors or administers the server, or identifies a client. Such commands are
+/// not flagged as fast, in contrast to PING and SELECT, which ordinary clients send first.
 fn administrates(entry: &Entry) -> bool {
     let flags = entry.command.flags;
     flags.contains(Flags::NO_AUTH)

@@ -11,6 +11,7 @@ use crate::runtime::key_costs::{self, Named};
 use crate::runtime::notification;
 use crate::runtime::queueing;
 use crate::runtime::shown;
+use crate::runtime::suspension::When;
 use crate::runtime::tracking;
 use crate::state::client::Restrictions;
 use crate::state::latency_monitor::EVICTION;
@@ -20,7 +21,7 @@ use crate::{
 use nagi_proto::{Args, resp};
 use nagi_store::{Database, Wait};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Finds the row of a request's command or subcommand, and checks the number of arguments. `args`
 /// has at least a name.
@@ -29,21 +30,29 @@ use std::time::Instant;
 /// The error reply for an unknown command, or for too few or too many arguments.
 #[inline]
 pub fn resolve(commands: &'static CommandTable, args: Args<'_>) -> Result<&'static Entry, Error> {
-    let name = args.at(0);
-    let entry = commands.find(name).ok_or_else(|| unknown_command(args))?;
-    let entry = match entry.command.subcommands {
-        [] => entry,
-        _ => match args.get(1) {
-            Some(word) => {
-                commands.subcommand(entry, word).ok_or_else(|| unknown_subcommand(name, word))?
-            }
-            None => entry,
-        },
-    };
+    let entry = find(commands, args)?;
     if entry.command.accepts(args.len()) {
         Ok(entry)
     } else {
         Err(Error::wrong_arity(&entry.full_name))
+    }
+}
+
+/// Finds the entry of a request's command or subcommand.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn find(
+    commands: &'static CommandTable,
+    args: Args<'_>,
+) -> Result<&'static Entry, Error> {
+    let name = args.at(0);
+    let entry = commands.find(name).ok_or_else(|| unknown_command(args))?;
+    match (entry.command.subcommands, args.get(1)) {
+        ([], _) | (_, None) => Ok(entry),
+        (_, Some(word)) => {
+            commands.subcommand(entry, word).ok_or_else(|| unknown_subcommand(name, word))
+        }
     }
 }
 
@@ -108,8 +117,8 @@ pub(crate) fn run_claimed<'a>(entry: &Entry, cx: &mut Context<'a>, args: Args<'a
     }
 }
 
-/// Whether the request's arguments exceed the free memory. Smaller ones may exceed the limit
-/// slightly, which the next command detects.
+/// Whether the request's large arguments exceed the free memory. Smaller arguments may exceed the
+/// limit slightly, which the next command detects.
 #[cold]
 fn lacks_room(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
     entry.command.flags.contains(Flags::DENYOOM) && !cx.db.store().has_room_for(args.large_bytes())
@@ -130,13 +139,14 @@ fn make_room_for(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
     }
 }
 
-/// Hashes of the keys that must not be evicted for what the request adds: the first few.
+/// Hashes of the first few keys of the request, which must not be evicted to make room for it.
 fn spared(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> Vec<u64> {
     const MOST: usize = 16;
     entry.command.keys.of(args).take(MOST).map(|key| cx.key(key).hash()).collect()
 }
 
-/// Whether the request has to wait for a thread that looks up its long keys; starts the lookup.
+/// Starts to look up the request's long keys on another thread. Returns whether the request has to
+/// wait for it.
 #[cold]
 fn waits_for_long_keys(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool {
     let begin = |place: usize| {
@@ -154,7 +164,7 @@ fn waits_for_long_keys(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'
 /// Runs a request without hooks: checks claims and memory, counts the call, calls the handler.
 #[inline]
 fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
-    // A script waits for its keys on the script thread.
+    // A request for a script waits for its keys on the script thread.
     if cx.db.looks_for_claims()
         && !entry.command.flags.contains(Flags::RUNS_SCRIPTS)
         && let Some(wait) = meets_claim(&entry.command.keys, cx.db, cx.client, args)
@@ -187,7 +197,7 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
     }
 }
 
-/// A job that evicts keys other than those `written`, until there is room for these.
+/// A job that evicts keys, except for those `written`, until memory is below the limit.
 #[cold]
 pub(crate) fn evicting<C: CommandSet>(written: Vec<u64>) -> Job<C> {
     Box::new(move |cx: &mut Context<'_, C>| {
@@ -199,9 +209,10 @@ pub(crate) fn evicting<C: CommandSet>(written: Vec<u64>) -> Job<C> {
     })
 }
 
-/// Runs a request with hooks: loading or a failed save may refuse it, a pause may delay it;
-/// monitors see requests in the order of their changes, so only one runs at a time then; the
-/// latency monitor and HOTKEYS measure it.
+/// Runs a request with hooks: it may be refused while data is loaded or after a failed save, or
+/// delayed by a pause; the latency monitor and HOTKEYS measure it. While clients monitor requests,
+/// only one request runs at a time, so that monitors see the requests in the order of their
+/// changes.
 #[cold]
 fn run_observed<'a>(
     entry: &'static Entry,
@@ -263,13 +274,28 @@ fn run_observed<'a>(
     drop(order);
 }
 
-/// Reports the duration of a command to the latency monitor when it is complete.
+/// Reports the duration of a command to the latency monitor when it is complete. The time for which
+/// a blocked client waits to be served is not part of it.
 fn time(cx: &mut Context<'_>, event: &'static str, started: Instant) {
+    // The first slice of a job has been run, which may have blocked.
+    let mut is_blocked = cx.suspension.as_ref().is_some_and(|it| it.when == When::Served);
+    let mut spent = if is_blocked { started.elapsed() } else { Duration::ZERO };
     let timed = |mut job: Job| -> Job {
+        let mut started = started;
         Box::new(move |cx| {
+            if std::mem::take(&mut is_blocked) {
+                started = Instant::now();
+            }
             let progress = job(cx);
-            if progress.as_ref().map_or(true, |progress| *progress == JobProgress::Done) {
-                cx.hooks.latency.add(event, started.elapsed());
+            match &progress {
+                Ok(JobProgress::Pending { when: When::Served, .. }) => {
+                    spent += started.elapsed();
+                    is_blocked = true;
+                }
+                Ok(JobProgress::Pending { .. }) => {}
+                Ok(JobProgress::Done) | Err(_) => {
+                    cx.hooks.latency.add(event, spent + started.elapsed());
+                }
             }
             progress
         })
@@ -296,7 +322,8 @@ pub(crate) fn meets_claim(
     keys.all_groups().iter().find_map(meets)
 }
 
-/// Runs a request from lookup to reply; see [`run`] for `cx.suspension`.
+/// Runs a request from lookup to reply. As for [`run`], `cx.suspension` is set if it is not
+/// complete.
 #[inline]
 pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
     let commands = cx.server.commands();

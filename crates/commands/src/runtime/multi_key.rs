@@ -1,6 +1,6 @@
-//! Requests with very many keys, or much work on a few: they claim all their keys, work one slice
-//! per tick, and release the keys. Meanwhile, only requests that need one of the keys wait. Clients
-//! blocked on the keys are served before these are released.
+//! Requests with very many keys, or with much work on a few keys. Such a request claims all its
+//! keys, works one slice per tick, and releases the keys. Meanwhile, only requests for these keys
+//! wait. Clients blocked on the keys are served before the keys are released.
 
 use crate::runtime::context::Job;
 use crate::runtime::gate;
@@ -9,9 +9,10 @@ use crate::runtime::suspension::Slice;
 use crate::{CommandSet, Context, Error, JobProgress, KeyGroup, Keys};
 use nagi_proto::Args;
 use nagi_store::{Claim, ClaimProgress, Claiming, Intent, Kind, Rope, SharedValue};
+use std::collections::HashMap;
 
-/// The maximum number of keys for which a request takes all latches. More would delay all clients
-/// for too long.
+/// The maximum number of keys whose latches one request takes together. Taking more would delay all
+/// clients for too long.
 const LATCHED_KEYS: usize = 128;
 /// The number of keys between two checks of the clock.
 const STRIDE: usize = 16;
@@ -21,11 +22,16 @@ pub(crate) fn is_long(keys: &Keys, args: Args<'_>) -> bool {
     args.len() > LATCHED_KEYS && keys.of(args).nth(LATCHED_KEYS).is_some()
 }
 
+/// Whether these are so many keys that a request must claim them.
+pub(crate) fn are_long<T>(keys: &[T]) -> bool {
+    keys.len() > LATCHED_KEYS
+}
+
 /// The keys that a request claims.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claimed {
     keys: &'static Keys,
-    /// The intent for all of them, instead of those that the row gives for its groups.
+    /// The intent for all keys; if `None`, each group has the intent in the command's row.
     intent: Option<Intent>,
 }
 
@@ -40,7 +46,7 @@ impl Claimed {
         Claimed { keys, intent: Some(Intent::Read) }
     }
 
-    /// Whether any key is claimed for a change.
+    /// The strongest intent of the claims on the keys.
     fn intent(&self) -> Intent {
         self.intent.unwrap_or_else(|| self.keys.intent())
     }
@@ -88,12 +94,12 @@ pub(crate) enum Worked {
     Unfinished,
     /// It is done, and the reply has been written.
     Done,
-    /// It is done, and this writes the reply once the keys are released: while they are claimed,
-    /// nothing may wait for a client that reads slowly.
+    /// It is done; the job writes the reply once the keys are released, since claims must not be
+    /// held while a client reads slowly.
     Then(Job),
 }
 
-/// Likewise, if the reply may be written afterwards.
+/// Like `claimed`, but the reply may be written after the keys are released.
 ///
 /// # Errors
 /// An error of `work`'s first slice.
@@ -158,8 +164,9 @@ enum Outcome {
     Pause(JobProgress),
 }
 
-/// Goes through the keys of a request, claims them if needed, and collects those on which clients
-/// are blocked if they will be changed. Returns whether all keys have been visited.
+/// Goes through the keys of a request, and claims them if `claiming` is given. Collects keys on
+/// which clients are blocked, if the request changes them. Returns whether all keys have been
+/// visited.
 fn gather(
     cx: &mut Context<'_>,
     claimed: Claimed,
@@ -210,7 +217,7 @@ impl Stage {
         slice: Slice,
         work: &mut impl FnMut(&mut Context<'_>, Slice) -> Result<Worked, Error>,
     ) -> Result<Outcome, Error> {
-        // A writer that has begun must complete.
+        // A request that writes must be completed once it has begun.
         let more = match claimed.intent() {
             Intent::Read => JobProgress::NEXT_TICK,
             Intent::Write => JobProgress::COMMITTED,
@@ -249,7 +256,8 @@ impl Stage {
             }
             Stage::Working(claim, awaited) => {
                 if claimed.intent() == Intent::Write && cx.db.store().is_over_limit() {
-                    // It was admitted when it began, and continues even if no key can be evicted.
+                    // The request was admitted when it began, and continues even if no key can be
+                    // evicted.
                     let _ = gate::make_room(cx);
                 }
                 let reply = match work(&mut cx.claimed_by(claim), slice)? {
@@ -282,7 +290,7 @@ impl Stage {
 #[derive(Clone)]
 pub(crate) struct Walk {
     keys: &'static Keys,
-    /// How many groups are done, and how many keys of the next one.
+    /// The number of completed groups, and the number of visited keys of the next group.
     group: usize,
     visited: usize,
 }
@@ -321,11 +329,14 @@ impl Walk {
 pub(crate) struct Strings {
     walk: Walk,
     read: Vec<Option<Rope>>,
+    /// For each key's hash, the position of its first argument, and its index in `read`: a key that
+    /// is given repeatedly is read once, since a short string is copied.
+    first: HashMap<u64, (usize, usize)>,
 }
 
 impl Strings {
     pub(crate) fn new(keys: &'static Keys) -> Self {
-        Strings { walk: Walk::new(keys), read: Vec::new() }
+        Strings { walk: Walk::new(keys), read: Vec::new(), first: HashMap::new() }
     }
 
     /// Continues until the slice has ended. Returns the strings in the order of their keys, once
@@ -338,14 +349,23 @@ impl Strings {
         cx: &mut Context<'_>,
         slice: Slice,
     ) -> Result<Option<Vec<Option<Rope>>>, Error> {
-        let read = &mut self.read;
+        let Strings { walk, read, first } = self;
         let mut all_strings = Ok(());
-        let done = self.walk.go_on(
+        let done = walk.go_on(
             cx,
             |_| slice.is_over(),
-            |cx, position, _| match cx.db.strings(&[cx.key(cx.args.at(position))]) {
-                Ok(mut strings) => read.append(&mut strings),
-                Err(wrong_type) => all_strings = Err(wrong_type),
+            |cx, position, _| {
+                let name = cx.args.at(position);
+                let key = cx.key(name);
+                let (at, index) = *first.entry(key.hash()).or_insert((position, read.len()));
+                if at != position && cx.args.at(at) == name {
+                    let earlier = read.get(index).cloned().flatten();
+                    return read.push(earlier);
+                }
+                match cx.db.strings(&[key]) {
+                    Ok(mut strings) => read.append(&mut strings),
+                    Err(wrong_type) => all_strings = Err(wrong_type),
+                }
             },
         );
         all_strings?;

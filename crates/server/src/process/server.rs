@@ -234,7 +234,7 @@ impl Running {
         let thread = self.spawn("sampler".to_owned(), move || sampler.run())?;
         // Likewise.
         let _ = self.shared.sampler.set(thread);
-        // What it took to start those threads is not data either.
+        // Memory allocated to start those threads is not data either.
         accounting::note_startup();
         Ok(())
     }
@@ -274,7 +274,7 @@ impl Running {
         config.http_gateway.is_on() && config.http_writes_by_get.is_on()
     }
 
-    /// The keyspace, for a listener to its changes (`Store::report_changes_to`), and for those of
+    /// The keyspace, to listen to its changes (`Store::report_changes_to`) or to apply those of
     /// another server (`Store::apply`).
     #[must_use]
     pub fn store(&self) -> &Store {
@@ -287,7 +287,7 @@ impl Running {
         self.shared.store.limit()
     }
 
-    /// The facts that do not change while the server runs.
+    /// Properties of the process that do not change while the server runs.
     #[must_use]
     pub fn process(&self) -> &Process {
         self.shared.process()
@@ -342,7 +342,7 @@ impl Running {
             }
         }
         if shared.hooks.reasons().contains(HookFlags::LOADING) {
-            // The store has only a part of what the file has.
+            // The store has only a part of the file's data and must not replace it.
             return Ok(());
         }
         let has_points = !shared.config().save.get().is_empty();
@@ -384,7 +384,24 @@ impl Stopper {
         self.0.stop();
     }
 
-    /// Closes the listeners and logs what is lost, before the process exits immediately.
+    /// Reads the file of users of memcached's protocols again, if there is one. After an error the
+    /// users stay as they were.
+    pub(crate) fn hang_up(&self) {
+        if !self.0.config().has_memcached_users() {
+            return tracing::info!("SIGHUP is ignored; SIGTERM stops the server");
+        }
+        let file = self.0.config().memcached_auth_file.get();
+        match Users::read(file.as_ref().as_ref()) {
+            Ok(users) => {
+                self.0.config().set_memcached_users(users);
+                tracing::info!("SIGHUP: the memcached users of {file} were reloaded");
+            }
+            Err(error) => tracing::warn!(%error, "SIGHUP: the memcached users stay as they were"),
+        }
+    }
+
+    /// Closes the listeners and logs how many changes are lost, before the process exits
+    /// immediately.
     pub fn close_at_once(&self) {
         self.0.listeners.stop();
         self.0.report_unsaved_changes();

@@ -3,8 +3,9 @@
 //! failed save, another signal retries: the cause of the failure may have been removed. They are
 //! caught before the server listens: the kernel closes the sockets of a process that a signal has
 //! ended, and with io_uring it accepts clients for a while longer. SIGHUP, which a terminal sends
-//! when it closes, is logged and otherwise ignored, as with Redis and memcached. SIGXFSZ is handled
-//! so that a file beyond the file size limit is only an error for the thread that writes it.
+//! when it closes, does not stop the server, as with Redis and memcached; as with the latter, it
+//! reloads the file of users of memcached's protocols, if there is one. SIGXFSZ is handled so that
+//! a file beyond the file size limit is only an error for the thread that writes it.
 //! (SIGPIPE is ignored in every Rust program.)
 
 use crate::process::server::Stopper;
@@ -24,12 +25,13 @@ pub fn make_file_size_limit_an_error() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// The signals that ask a process to stop, and SIGHUP, which does not, caught from its creation on.
+/// The signals that ask the process to stop, and SIGHUP, which is only logged. They are caught as
+/// soon as this value exists.
 #[derive(Debug)]
 pub struct StopSignals(Signals);
 
 impl StopSignals {
-    /// Starts to catch them. They are kept until there is a server to stop.
+    /// Starts to catch the signals, which are kept until there is a server to stop.
     ///
     /// # Errors
     /// The handlers cannot be installed.
@@ -37,7 +39,7 @@ impl StopSignals {
         Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP]).map(StopSignals)
     }
 
-    /// Makes them stop a server, including those already caught.
+    /// Makes the signals stop a server, including signals already caught.
     ///
     /// # Errors
     /// The thread cannot be created.
@@ -46,7 +48,7 @@ impl StopSignals {
             let asked = Arc::new(AtomicBool::new(false));
             for signal in self.0.forever() {
                 if signal == SIGHUP {
-                    tracing::info!("SIGHUP is ignored; SIGTERM stops the server");
+                    stopper.hang_up();
                     continue;
                 }
                 if asked.swap(true, Ordering::Relaxed) {

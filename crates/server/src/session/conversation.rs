@@ -101,8 +101,8 @@ impl Session {
         &self.client.info
     }
 
-    /// Whether it can move to another worker: it is between two requests or has a partial one, and
-    /// no other thread refers to it.
+    /// Whether the session can move to another worker: it is between two requests or has a partial
+    /// one, and no other thread refers to it.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.suspended.is_none()
             && self.large.is_empty()
@@ -110,7 +110,7 @@ impl Session {
             && !self.client.closing
     }
 
-    /// Gives it the waker of another worker.
+    /// Replaces the client's waker by that of its new worker.
     pub(crate) fn move_to(&mut self, waker: Waker) {
         self.client.waker = waker;
     }
@@ -195,7 +195,9 @@ impl Session {
             SessionState::LargeArgument
         } else if let Some(suspended) = &self.suspended {
             self.input.push(received);
-            suspended.state()
+            let state = suspended.state();
+            self.input.prepare_growth();
+            state
         } else if self.input.is_empty() {
             let (consumed, state) = self.advance(received, slice, out);
             if let Some(rest) = received.get(consumed..).filter(|rest| !rest.is_empty()) {
@@ -266,7 +268,7 @@ impl Session {
             let replies = out.len() - replies_before;
             let is_over =
                 requests >= SLICE_REQUESTS || at >= SLICE_BYTES || replies >= SLICE_REPLY_BYTES;
-            // Most requests arrive alone, so that the clock is not read for them.
+            // Most requests arrive alone: the clock is not read for them.
             let took_long =
                 at < input.len() && began.get_or_insert_with(Instant::now).elapsed() >= SLICE_TIME;
             if is_over || took_long {
@@ -292,7 +294,7 @@ impl Session {
         self.held.len()
     }
 
-    /// Whether its request must be completed even if the client has disconnected.
+    /// Whether the current request must be completed even if the client has disconnected.
     pub(crate) fn is_committed(&self) -> bool {
         self.suspended.as_ref().is_some_and(Suspended::is_committed)
     }
@@ -371,9 +373,9 @@ impl Session {
     ) -> SessionState {
         let info = self.info();
         let waiting = self.waiting_bytes() + self.input.copied_bytes();
-        if info.query_bytes.load(Ordering::Relaxed) != waiting {
+        let queued = info.queued_bytes.load(Ordering::Relaxed);
+        if info.query_bytes.load(Ordering::Relaxed) != waiting || queued > 0 {
             info.query_bytes.store(waiting, Ordering::Relaxed);
-            let queued = info.queued_bytes.load(Ordering::Relaxed);
             if waiting + queued > environment.shared.config().client_query_buffer_limit.bytes() {
                 if client_lines::REQUEST.admit() {
                     tracing::warn!(

@@ -137,7 +137,7 @@ impl Shared {
     /// can connect has access.
     pub(crate) fn log_protection(&self) {
         let mut endpoints = self.listeners.endpoints();
-        if self.config.memcached_users().is_some() {
+        if self.config.has_memcached_users() {
             let file = self.config.memcached_auth_file.get();
             tracing::info!("memcached clients must log in as users of {file}");
             endpoints.retain(|endpoint| endpoint.protocol != Protocol::Memcached);

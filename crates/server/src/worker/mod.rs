@@ -78,7 +78,7 @@ const EXPIRY_PAUSE: Duration = Duration::from_micros(1500);
 /// slower than two walking workers.
 const WALK_SLICE: Duration = Duration::from_micros(60);
 const WALK_PAUSES: u32 = 2;
-/// The same while images are near their limit, so that writers need not wait.
+/// The length of a walk slice while pre-images are near their limit, so that writers need not wait.
 const URGENT_WALK_SLICE: Duration = Duration::from_millis(1);
 /// How long a worker that has stopped serving waits for the disk during a snapshot.
 const DISK_PAUSE: Duration = Duration::from_millis(1);
@@ -147,7 +147,7 @@ struct Sessions {
 /// A connection with unread replies.
 struct SlowReader {
     token: Token,
-    /// The time since which they exceed the soft limit, in milliseconds since 1970.
+    /// The time since which the replies exceed the soft limit, in milliseconds since 1970.
     over_soft_limit_since_ms: Option<u64>,
 }
 
@@ -289,7 +289,7 @@ impl Sessions {
         timeout: Option<Duration>,
     ) -> std::io::Result<usize> {
         self.ticks += 1;
-        // Events of expired keys are among them.
+        // Publishes events, including those of expired keys.
         notification::publish(&*self.shared);
         let idle = self.turns.is_empty()
             && !driver.pipes().has_turns()
@@ -380,7 +380,7 @@ impl Sessions {
         self.shared.registry.release(self.worker);
         stop_monitoring(&*self.shared, info);
         notification::stop_tracking(&*self.shared, &self.shared.store, info);
-        // Its unsent messages are dropped with it.
+        // Messages that have not been sent to the client are dropped.
         drop(self.shared.pubsub().leave(info));
         self.has_messages |= info.marks().contains(Marks::PUBSUB);
         report_disconnection(&*self.shared, &self.shared.store, info, why);
@@ -486,7 +486,7 @@ impl Sessions {
         !slot.unsent.is_empty()
     }
 
-    /// Does so for all connections with unsent replies.
+    /// Reports such requests of all connections with unsent replies.
     fn report_all_sent(&mut self, driver: &impl Driver) {
         let mut tokens = std::mem::take(&mut self.unsent);
         tokens.sort_unstable_by_key(|token| token.to_u64());
@@ -508,7 +508,7 @@ impl Sessions {
         }
         let is_for_bytes = state == SessionState::Bytes && slot.state == SessionState::Bytes;
         if is_for_bytes && unsent == 0 && !slot.ended {
-            // The common case: it keeps waiting.
+            // The common case: the session keeps waiting.
             return;
         }
         let is_unauthenticated = slot.session.must_log_in(self.shared.config());
@@ -539,7 +539,9 @@ impl Sessions {
         if slot.ended && state == SessionState::Pending(When::Woken) {
             slot.note_ended(&mut self.ended);
         }
-        let is_full = matches!(state, SessionState::Pending(When::Served | When::Woken))
+        // From a blocked client, everything up to `client-query-buffer-limit` is received, as by
+        // Redis: its disconnect would not be noticed otherwise.
+        let is_full = state == SessionState::Pending(When::Woken)
             && slot.session.waiting_bytes() > MAX_BYTES_BEHIND;
         let wanted = if is_full { Wanted::Nothing } else { wanted(state) };
         if wanted != std::mem::replace(&mut slot.wanted, wanted) {

@@ -24,7 +24,7 @@ const ALWAYS: Flags = Flags::NOSCRIPT
     .union(Flags::NO_AUTH)
     .union(Flags::ALLOW_BUSY);
 
-/// A client in subscribed mode of RESP2 gets a reply in the form of a message.
+/// A RESP2 client with subscriptions gets a reply in the form of a message.
 fn ping<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if args.len() <= 2 && cx.client.receives_messages_only() {
         cx.reply.array(2);
@@ -121,6 +121,8 @@ pub(crate) static QUIT: Command = Command {
 };
 
 fn reset<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    // First, since messages that have arrived are in the version of the connection.
+    leave(cx);
     cx.client.select(0);
     cx.client.speak(Version::Two);
     cx.client.info.rename(String::new());
@@ -131,7 +133,6 @@ fn reset<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.client.info.mark(Marks::NO_EVICT | Marks::NO_TOUCH, false);
     client::tracking::stop(cx);
     shown::stop_monitoring(cx.server, &cx.client.info);
-    leave(cx);
     cx.reply.set_version(Version::Two);
     cx.reply.simple("RESET");
     Ok(())

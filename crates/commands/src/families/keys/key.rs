@@ -86,7 +86,7 @@ fn exists<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             0,
             |cx, position, count| {
                 let key = cx.key(cx.args.at(position));
-                *count += cx.db.get(key, |entry| i64::from(entry.is_some()));
+                *count += cx.db.untouched().get(key, |entry| i64::from(entry.is_some()));
             },
             |cx, count| cx.reply.integer(*count),
         );
@@ -210,7 +210,7 @@ pub(crate) static PEXPIREAT: Command = Command {
     run: pexpireat,
 };
 
-/// Sets a key's expiry, if the options after the time allow it.
+/// Sets a key's expiry, if the option after the time permits that.
 fn set_expiry<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -350,7 +350,7 @@ pub(crate) static PEXPIRETIME: Command = Command {
     run: pexpiretime,
 };
 
-/// Replies with a key's expiry in the caller's unit.
+/// Replies with a key's expiry, in the unit of the command.
 fn expiry<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,

@@ -1,6 +1,7 @@
-//! Keys renamed, copied and moved to other databases, and a random key.
+//! Renaming keys, copying and moving them to other databases, and returning a random key.
 
 use crate::runtime::arguments::{RemainingArguments, database, integer, is};
+use crate::runtime::multi_key;
 use crate::runtime::suspension::Slice;
 use crate::{
     Access, Category, Command, Context, Error, Flags, Group, JobProgress, KeyGroup, Keys, Notes,
@@ -170,12 +171,12 @@ fn randomkey<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         long.into_iter().for_each(|key| reply.bulk_chunk(key));
         return Ok(());
     }
-    // Nearly all keys have expired and are not removed yet, or there is none.
+    // Either no key exists, or nearly all have expired and have not been removed yet.
     let mut walk = key::Walk::default();
     cx.start(Box::new(move |cx| Ok(first_key(cx, &mut walk))))
 }
 
-/// Writes an entry's key, or returns it if it is long: it is written once no latch is held.
+/// Writes an entry's key. A long key is returned instead, to be written without the latch.
 fn write_short(reply: &mut Writer<'_>, entry: &EntryView<'_>) -> Option<Chunk> {
     let long = entry.long_key();
     if long.is_none() {
@@ -184,7 +185,7 @@ fn write_short(reply: &mut Writer<'_>, entry: &EntryView<'_>) -> Option<Chunk> {
     long
 }
 
-/// Looks for a key for one slice, and replies with the first.
+/// Searches for a key for one slice, and replies with the first that it finds.
 fn first_key(cx: &mut Context<'_>, walk: &mut key::Walk) -> JobProgress {
     let Context { db, reply, .. } = cx;
     let slice = Slice::begin();
@@ -229,6 +230,18 @@ pub(crate) static RANDOMKEY: Command = Command {
 };
 
 fn touch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    if multi_key::is_long(&TOUCH.keys, args) {
+        return multi_key::each_key(
+            cx,
+            &TOUCH.keys,
+            0,
+            |cx, position, count| {
+                let key = cx.key(cx.args.at(position));
+                *count += cx.db.get(key, |entry| i64::from(entry.is_some()));
+            },
+            |cx, count| cx.reply.integer(*count),
+        );
+    }
     let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
     cx.reply.integer(cx.db.count_existing(&keys) as i64);
     Ok(())

@@ -7,6 +7,9 @@ use nagi_proto::Args;
 pub(crate) static ALL: &[&Command] = &[&MONITOR];
 
 fn monitor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    if cx.client.is_executing {
+        return Err(Error::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
     let hooks = cx.hooks;
     cx.client.info.mark(Marks::MONITOR, true);
     hooks.monitors.add(&cx.client.info, || hooks.set(HookFlags::MONITORED, true));

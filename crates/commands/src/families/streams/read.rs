@@ -1,5 +1,5 @@
-//! Reading entries as they are added: by each client for itself, or shared among the consumers of a
-//! group.
+//! Reading new entries of streams: by each client on its own, or by the consumers of a group, who
+//! share the entries.
 
 use super::reply::write_some;
 use super::{no_group, strict_id};
@@ -7,6 +7,7 @@ use crate::families::elements::strides;
 use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::blocking::{Blocking, wait};
 use crate::runtime::context::Job;
+use crate::runtime::multi_key;
 use crate::state::blocked::{Name, Streams, Taken, Wanted};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
@@ -23,13 +24,13 @@ const TIMEOUT_TOO_LONG: Error = Error::fixed("ERR timeout is out of range");
 
 /// The options that XREAD and XREADGROUP share.
 struct Request<'a> {
-    /// How long to block in milliseconds, 0 for unlimited; `None` not to block.
+    /// The time to block in milliseconds, 0 for unlimited; `None` without BLOCK.
     block_ms: Option<u64>,
-    /// Maximum entries of each stream.
+    /// Maximum entries per stream.
     count: Option<u64>,
     group: Option<GroupMember<'a>>,
     no_ack: bool,
-    /// Position of the first key; the keys are followed by as many ids.
+    /// The position of the first key; the keys are followed by the same number of ids.
     keys_at: usize,
     keys: usize,
 }
@@ -81,13 +82,13 @@ impl<'a> Request<'a> {
         args.from(self.keys_at).take(self.keys).map(Name::from).collect()
     }
 
-    /// The ids, each with its key.
+    /// The keys, each with its id.
     fn ids<'i>(&self, args: Args<'i>) -> impl Iterator<Item = (&'i [u8], &'i [u8])> {
         let keys = args.from(self.keys_at).take(self.keys);
         keys.zip(args.from(self.keys_at + self.keys))
     }
 
-    /// The end of blocking, in milliseconds since 1970.
+    /// The end of the wait, in milliseconds since 1970; `None` if it does not end.
     fn until_ms(&self, cx: &Context<'_>) -> Result<Option<u64>, Error> {
         let Some(block_ms @ 1..) = self.block_ms else { return Ok(None) };
         let at_ms = cx.db.now_ms().checked_add(block_ms);
@@ -117,11 +118,11 @@ fn only_in_group(option: &str) -> Error {
     ))
 }
 
-/// The position in a stream after which reading continues.
+/// The position in a stream after which to read.
 #[derive(Clone, Copy, Debug)]
 enum After {
     Id(StreamId),
-    /// The entry before the last one.
+    /// The entry before the last one, so that the last one is read.
     LastButOne,
 }
 
@@ -140,7 +141,11 @@ impl Reading {
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Streams, WrongType> {
         let keys: Vec<_> = self.keys.iter().map(|name| db.key(name)).collect();
-        let streams = db.streams(&keys);
+        let streams = match multi_key::are_long(&keys) {
+            // The caller has claimed them.
+            true => keys.iter().map(|key| db.stream(*key)).collect(),
+            false => db.streams(&keys),
+        };
         let mut read = Streams::new();
         for ((name, after), stream) in self.keys.iter().zip(&self.after).zip(streams) {
             let Some(stream) = stream?.filter(|_| may_take(name)) else { continue };
@@ -180,12 +185,12 @@ impl Wanted for Reading {
     }
 }
 
-/// The entries that a consumer reads from a stream.
+/// The entries of a stream that a consumer reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
-    /// Entries that no consumer of the group has read yet.
+    /// Entries that have not been delivered to any consumer of the group.
     New,
-    /// Entries that are pending for it, after an id.
+    /// The consumer's own pending entries after an id.
     Pending(StreamId),
 }
 
@@ -200,7 +205,7 @@ struct GroupReading {
     no_ack: bool,
 }
 
-/// The error of a missing group, in the text of this command.
+/// The error for a missing group, in the text of XREADGROUP.
 #[cold]
 fn missing(name: &[u8], group: &[u8]) -> Error {
     no_group(NoGroup::Group, name, group, " in XREADGROUP with GROUP option")
@@ -217,7 +222,7 @@ impl GroupReading {
         GroupMember { group: &self.group, consumer: &self.consumer }
     }
 
-    /// Checks that all groups exist, before anything is read.
+    /// Checks that the group exists in all streams, before anything is read.
     fn check(&self, db: Database<'_>) -> Result<(), Taken> {
         for name in &self.keys {
             match has_group(db, name, &self.group) {
@@ -229,7 +234,7 @@ impl GroupReading {
         Ok(())
     }
 
-    /// Reads what no consumer of a stream's group has read; `None` if there is nothing.
+    /// Delivers entries that are new to a stream's group; `None` if there are none.
     fn read_new(&self, db: Database<'_>, name: &Name) -> Result<Option<Selection>, NoGroup> {
         let (key, member) = (db.key(name), self.member());
         let mut left = self.count.unwrap_or(u64::MAX);
@@ -245,7 +250,7 @@ impl GroupReading {
             }
         };
         let Some(ends) = ends else { return Ok(None) };
-        // The last part may have been empty.
+        // The last part may have been empty, and without the stream.
         let stream = match stream {
             Some(stream) => stream,
             None => db.stream(key)?.ok_or(NoGroup::Key)?,
@@ -253,7 +258,7 @@ impl GroupReading {
         Ok(Some(Selection::interval(stream, ends, None, false)))
     }
 
-    /// Reads one of the streams; `None` if there is nothing new.
+    /// Reads one of the streams; `None` if there are no new entries.
     fn read(
         &self,
         db: Database<'_>,
@@ -304,7 +309,7 @@ impl Wanted for GroupReading {
         _: &Limits,
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Taken> {
-        // Reading a single stream fails in the same way.
+        // For a single stream, reading it reports the same errors.
         if self.keys.len() > 1
             && let Err(missing) = self.check(db)
         {
@@ -361,7 +366,7 @@ fn reply(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
     })))
 }
 
-/// Reads, or blocks if that is requested and there is nothing to read.
+/// Reads entries. If there are none, blocks if the request has BLOCK.
 fn read(
     cx: &mut Context<'_>,
     command: &'static Command,
@@ -416,7 +421,7 @@ pub(crate) static XREAD: Command = Command {
     run: xread,
 };
 
-/// Reads the id from which a consumer reads.
+/// Parses the id after which a consumer reads.
 fn which(id: &[u8]) -> Result<Which, Error> {
     let meaningless = |id: char, without: &str| {
         Error::new(format!(
@@ -430,7 +435,7 @@ fn which(id: &[u8]) -> Result<Which, Error> {
         b"$" => Err(meaningless('$', "")),
         b"+" => Err(meaningless('+', "")),
         id => Ok(match strict_id(id, 0)? {
-            // Redis has no other mark for new entries.
+            // Redis represents `>` by the greatest id.
             StreamId::MAX => Which::New,
             id => Which::Pending(id),
         }),
@@ -439,7 +444,7 @@ fn which(id: &[u8]) -> Result<Which, Error> {
 
 fn xreadgroup<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let request = Request::parse(args, true)?;
-    // A request without a group has been refused.
+    // Parsing has refused a request without a group.
     let GroupMember { group, consumer } = request.group.ok_or(Error::SYNTAX)?;
     let keys = request.names(args);
     let mut wanted = GroupReading {
@@ -453,7 +458,7 @@ fn xreadgroup<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     for (_, id) in request.ids(args) {
         match which(id) {
             Ok(which) => wanted.which.push(which),
-            // Groups that are missing up to here come first.
+            // A missing group of an earlier stream takes precedence over the error of this id.
             Err(error) => {
                 for name in keys.iter().take(wanted.which.len() + 1) {
                     if !has_group(cx.db, name, group)? {
@@ -473,7 +478,7 @@ pub(crate) static XREADGROUP: Command = Command {
              [key ...] id [id ...]",
     arity: -7,
     flags: Flags::WRITE.union(Flags::BLOCKING),
-    // The group of a stream is changed.
+    // Reading changes the group, not the stream's entries.
     keys: Keys::only(
         KeyGroup::half_after_word("STREAMS", 4, Access::RO.union(Access::ACCESS)).changed(),
     ),

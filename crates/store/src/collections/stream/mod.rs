@@ -13,6 +13,12 @@ mod map;
 pub(crate) mod node;
 mod parts;
 mod selection;
+
+/// The change of a number of bytes.
+fn difference(after: u64, before: u64) -> i64 {
+    after.wrapping_sub(before).cast_signed()
+}
+
 #[cfg(test)]
 mod tests;
 pub(crate) mod view;
@@ -20,7 +26,7 @@ pub(crate) mod view;
 use crate::memory::reclaim;
 use group::{Group, Name};
 pub use id::Id;
-use map::Map;
+use map::{Map, Weigh};
 use node::{NewEntry, Node, StreamEntry, StreamLimits};
 pub use parts::{StreamBuilder, StreamPart};
 pub use selection::Selection;
@@ -79,7 +85,7 @@ pub struct Stream {
     groups: Map<Name, Arc<Group>>,
 }
 
-/// The approximate memory of a map's value, without what it references.
+/// The approximate memory of a map's value in bytes, without the memory that it references.
 const PLACE_BYTES: u64 = 48;
 /// Streams with more bytes, or with more nodes, are freed by the reclaimer thread.
 const SMALL_BYTES: u64 = 256 * 1024;
@@ -260,11 +266,11 @@ impl Stream {
                 if !is_in {
                     node.close();
                 }
-                (is_in, node.bytes().wrapping_sub(before))
+                (is_in, difference(node.bytes(), before))
             })
         });
         let (is_in, more) = appended.unwrap_or_default();
-        self.node_bytes = self.node_bytes.wrapping_add(more);
+        self.node_bytes = self.node_bytes.saturating_add_signed(more);
         if !is_in {
             let node = Node::begin(new);
             self.node_bytes += node.bytes();
@@ -286,12 +292,13 @@ impl Stream {
         let deleted = self.nodes.update(&first, |node| {
             let before = node.bytes();
             let deleted = node.delete(first, choose).len() as u64;
-            (deleted, node.bytes().wrapping_sub(before), node.len() == 0)
+            (deleted, difference(node.bytes(), before), node.len() == 0)
         });
         let Some((deleted, more, is_empty)) = deleted else { return 0 };
-        self.node_bytes = self.node_bytes.wrapping_add(more);
+        // Saturating, since a trim estimates the bytes that it removes.
+        self.node_bytes = self.node_bytes.saturating_add_signed(more);
         if is_empty && let Some(node) = self.nodes.remove(&first) {
-            self.node_bytes -= node.bytes();
+            self.node_bytes = self.node_bytes.saturating_sub(node.bytes());
         }
         deleted
     }
@@ -369,7 +376,7 @@ impl Stream {
     pub(crate) fn remove_group(&mut self, name: &[u8]) -> bool {
         let removed = self.groups.remove(name);
         let is_there = removed.is_some();
-        if let Some(large) = removed.filter(|group| group.pending.len() > 1000) {
+        if let Some(large) = removed.filter(|group| group.weight() > 1000) {
             reclaim::free_elsewhere(large);
         }
         is_there
