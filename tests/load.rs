@@ -312,7 +312,7 @@ fn results_are_saved_compared_and_judged_for_scripts() {
     bench(&["--port", &port, "--sweep", "pipeline=1,2", "-n", "100", "--json", &sweep]);
     let compared = bench(&["compare", &json, &sweep]);
     let error = String::from_utf8_lossy(&compared.stderr);
-    assert!(error.contains("the results of a --sweep, and single runs"), "{compared:?}");
+    assert!(error.contains("the results of a --sweep; only single runs"), "{compared:?}");
     let other = file("b.json");
     let again = bench(&["--port", &port, "--rate", "1000", "--seconds", "0.2", "--json", &other]);
     assert!(again.status.success(), "{again:?}");

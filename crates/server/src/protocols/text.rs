@@ -252,7 +252,7 @@ fn reject(cx: &mut memcached::Context<'_>, reply: &str, close: bool) {
     // The parser keeps a line only if its value is too long.
     if !cx.args.is_empty()
         && !admission::must_log_in(cx.client, cx.server.config())
-        && let Ok(verb) = memcached::resolve(cx.args)
+        && let Some(verb) = memcached::VERBS.iter().find(|it| it.name.as_bytes() == cx.args.at(0))
     {
         memcached::forget_refused(cx, verb, cx.args);
     }
