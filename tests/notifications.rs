@@ -353,6 +353,30 @@ fn commands_cause_the_events_of_redis() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
+/// However many steps it takes.
+#[test]
+fn a_command_with_many_fields_causes_one_event() {
+    let (nagi, redis) = (Server::nagi(), Server::redis());
+    let mut listeners = [&nagi, &redis].map(|server| Listener::of(server, "AKEnm"));
+    let mut clients = [&nagi, &redis].map(Server::connect_resp);
+    let fields = |numbers: std::ops::Range<u32>, value: &str| {
+        let each: Vec<String> = numbers.map(|number| format!("field:{number}{value}")).collect();
+        each.join(" ")
+    };
+    for command in [
+        format!("HSET h {}", fields(0..200, " v")),
+        format!("HMSET h {}", fields(0..200, " v")),
+        format!("HDEL h {}", fields(0..150, "")),
+        format!("HDEL h {}", fields(0..150, "")),
+        format!("HDEL h {} {}", fields(150..151, ""), fields(0..100, "")),
+        format!("HDEL h {}", fields(100..300, "")),
+    ] {
+        clients.iter_mut().for_each(|client| drop(client.run(&command)));
+        let [heard, expected] = listeners.each_mut().map(Listener::take);
+        assert_eq!(heard, expected, "{}", &command[..20]);
+    }
+}
+
 /// The payload is that of another server; it replaces a key or creates one.
 #[test]
 fn restored_keys_are_new() {

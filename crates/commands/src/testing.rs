@@ -90,6 +90,10 @@ impl Server for FakeServer {
         self.clients.clone()
     }
 
+    fn client(&self, id: u64) -> Option<Arc<ClientInfo>> {
+        self.clients.iter().find(|client| client.id == id).cloned()
+    }
+
     fn kill(&self, clients: &[Arc<ClientInfo>]) {
         clients.iter().for_each(|client| client.mark(Marks::KILLED, true));
     }

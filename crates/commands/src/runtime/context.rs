@@ -130,6 +130,9 @@ pub trait Server: Sync {
     /// Every connection of the process, in no particular order.
     fn clients(&self) -> Vec<Arc<ClientInfo>>;
 
+    /// The connection with this number.
+    fn client(&self, id: u64) -> Option<Arc<ClientInfo>>;
+
     /// Closes connections. When this returns, they execute no further requests and are not listed.
     fn kill(&self, clients: &[Arc<ClientInfo>]);
 

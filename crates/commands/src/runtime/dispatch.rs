@@ -48,9 +48,13 @@ pub(crate) fn find(
 ) -> Result<&'static Entry, Error> {
     let name = args.at(0);
     let entry = commands.find(name).ok_or_else(|| unknown_command(args))?;
-    match (entry.command.subcommands, args.get(1)) {
-        ([], _) | (_, None) => Ok(entry),
-        (_, Some(word)) => {
+    if entry.command.subcommands.is_empty() {
+        // The first argument may be large, and is joined by `get`.
+        return Ok(entry);
+    }
+    match args.get(1) {
+        None => Ok(entry),
+        Some(word) => {
             commands.subcommand(entry, word).ok_or_else(|| unknown_subcommand(name, word))
         }
     }

@@ -7,7 +7,6 @@ use crate::state::hooks::HookFlags;
 use crate::state::notifications::EventClasses;
 use crate::state::pubsub::Published;
 use nagi_store::Store;
-use std::cell::OnceCell;
 
 /// Makes the store report changes from now on if clients watch keys, track them, or subscribe to
 /// events that `notify-keyspace-events` names.
@@ -47,11 +46,7 @@ pub fn publish(server: &dyn Server) {
 /// Passes to workers the pushes for clients that track keys.
 #[cold]
 fn push_invalidations(server: &dyn Server) {
-    let clients = OnceCell::new();
-    let find = |id: u64| {
-        let all = clients.get_or_init(|| server.clients());
-        all.iter().find(|client| client.id == id).cloned()
-    };
+    let find = |id: u64| server.client(id);
     server.hooks().tracking.publish(find, |worker| server.show_messages(worker));
 }
 

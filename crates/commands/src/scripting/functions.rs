@@ -45,6 +45,11 @@ fn parse(code: &[u8]) -> Result<(String, &[u8]), String> {
     Ok((name, body))
 }
 
+/// The name of a library, if its first line is valid.
+pub(super) fn name(code: &[u8]) -> Option<String> {
+    parse(code).ok().map(|(name, _)| name)
+}
+
 impl Loaded {
     /// Loads a library into the engine. Clients do not see it before it is added to the list of
     /// libraries.

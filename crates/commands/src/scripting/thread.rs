@@ -3,7 +3,7 @@
 use crate::runtime::migration::Migration;
 use crate::runtime::{gate, notification};
 use crate::scripting::caller::Caller;
-use crate::scripting::functions::Loaded;
+use crate::scripting::functions::{self, Loaded};
 use crate::scripting::migration::migrate;
 use crate::scripting::run::{Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
@@ -217,6 +217,14 @@ impl<S: ScriptingServer> ScriptThread<S> {
         codes: &[&[u8]],
         policy: Policy,
     ) -> Result<Vec<String>, ScriptError> {
+        if policy == Policy::New {
+            // Before its code is run, which would replace the state of the existing library.
+            let libraries = self.server.scripts().libraries();
+            let names = codes.iter().filter_map(|code| functions::name(code));
+            for name in names {
+                libraries.check_new(&name, policy).map_err(script_error)?;
+            }
+        }
         let (engine, loaded) = self.functions()?;
         let made = codes.iter().map(|code| loaded.load(engine, code).map(Arc::new));
         let made = made.collect::<Result<Vec<_>, _>>().map_err(script_error)?;

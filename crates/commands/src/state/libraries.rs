@@ -56,14 +56,7 @@ impl Libraries {
     /// The library or function that already exists.
     pub(crate) fn add(&mut self, library: Arc<Library>, policy: Policy) -> Result<(), String> {
         let name = &library.name;
-        match policy {
-            _ if !self.0.contains_key(name) => {}
-            Policy::Replace => {}
-            Policy::New => return Err(format!("Library '{name}' already exists")),
-            Policy::Append | Policy::Flush => {
-                return Err(format!("Library {name} already exists"));
-            }
-        }
+        self.check_new(name, policy)?;
         for function in &library.functions {
             let other = self.of_function(function.name.as_bytes());
             if other.is_some_and(|other| other.name != *name) {
@@ -72,6 +65,19 @@ impl Libraries {
         }
         self.0.insert(name.clone(), library);
         Ok(())
+    }
+
+    /// Checks that a library with this name may be added.
+    ///
+    /// # Errors
+    /// There is one, which the policy does not replace.
+    pub(crate) fn check_new(&self, name: &str, policy: Policy) -> Result<(), String> {
+        match policy {
+            _ if !self.0.contains_key(name) => Ok(()),
+            Policy::Replace => Ok(()),
+            Policy::New => Err(format!("Library '{name}' already exists")),
+            Policy::Append | Policy::Flush => Err(format!("Library {name} already exists")),
+        }
     }
 
     /// Removes a library. Returns whether it existed.

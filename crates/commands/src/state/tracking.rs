@@ -22,7 +22,7 @@ use nagi_store::{Effect, Event, StoreChange, free_elsewhere};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -31,6 +31,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const STRIPES: usize = 64;
 /// Approximate memory of a key besides its bytes, in bytes.
 const KEY_BYTES: usize = 120;
+/// Readers of a key from which on those that have disconnected are looked for.
+const FEW_READERS: usize = 64;
 /// The channel of invalidations for RESP2 clients.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
@@ -52,8 +54,25 @@ struct Tracker {
 /// The clients that have read a key.
 #[derive(Debug, Default)]
 struct Readers {
+    /// The numbers of the clients, ascending. Some may have disconnected.
     clients: Vec<u64>,
-    _charge: Charge,
+    charge: Charge,
+}
+
+impl Readers {
+    /// Adds a client. Returns whether it was there.
+    fn add(&mut self, client: u64) -> bool {
+        match self.clients.binary_search(&client) {
+            Ok(_) => true,
+            Err(at) => {
+                let room = self.clients.capacity();
+                self.clients.insert(at, client);
+                let more = self.clients.capacity() - room;
+                self.charge.set(self.charge.bytes() + room_bytes::<u64>(more));
+                false
+            }
+        }
+    }
 }
 
 type Stripe = HashMap<Box<[u8]>, Readers>;
@@ -80,7 +99,34 @@ impl Invalidation {
 }
 
 /// A push to a client.
-type Push = (Arc<ClientInfo>, Output);
+#[derive(Debug)]
+pub struct Push {
+    /// The client.
+    pub client: Arc<ClientInfo>,
+    /// Its encoding.
+    pub output: Output,
+    /// The protocol version of the encoding.
+    version: Version,
+}
+
+impl Push {
+    /// Whether the client still understands the push: since it was encoded, the client may have
+    /// changed its protocol version, or in version 2 ended its subscriptions.
+    #[must_use]
+    pub fn is_understood(&self) -> bool {
+        let version = version(&self.client);
+        version == self.version && (version == Version::Three || self.client.is_subscriber())
+    }
+}
+
+/// The invalidations that a thread has queued.
+#[derive(Debug, Default)]
+struct Queue {
+    invalidations: Vec<Invalidation>,
+    /// Changed keys that no client has read, each with the client that has changed it. They concern
+    /// clients that receive invalidations by prefixes, for which one is enough.
+    unread: HashSet<(Box<[u8]>, u64)>,
+}
 
 /// All clients that track keys, and the keys that they have read.
 #[derive(Debug)]
@@ -97,7 +143,7 @@ pub struct Tracking {
     broadcasts: AtomicUsize,
     /// Invalidations by the number of the changing thread. Locked with latches held, and then only
     /// to add to it.
-    queued: Mutex<BTreeMap<usize, Vec<Invalidation>>>,
+    queued: Mutex<BTreeMap<usize, Queue>>,
     is_pending: AtomicBool,
     /// The pushes that each worker must send, by its number.
     outboxes: Mutex<BTreeMap<usize, Vec<Push>>>,
@@ -205,16 +251,20 @@ impl Tracking {
     pub(crate) fn remember(&self, key: &[u8], client: u64, most: usize) -> bool {
         let mut stripe = self.stripe(key);
         if let Some(readers) = stripe.get_mut(key) {
-            let is_known = readers.clients.contains(&client);
+            let is_known = readers.add(client);
+            let count = readers.clients.len();
+            drop(stripe);
             if !is_known {
-                readers.clients.push(client);
                 self.items.fetch_add(1, Ordering::Relaxed);
+                if count >= FEW_READERS && count.is_power_of_two() {
+                    self.drop_departed(key);
+                }
             }
             return is_known;
         }
         let mut charge = Charge::default();
         charge.set(room_bytes::<u8>(key.len()) + KEY_BYTES);
-        stripe.insert(key.into(), Readers { clients: vec![client], _charge: charge });
+        stripe.insert(key.into(), Readers { clients: vec![client], charge });
         // Counted under the lock, so that a key is never removed before it is counted.
         let keys = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
         self.items.fetch_add(1, Ordering::Relaxed);
@@ -224,6 +274,20 @@ impl Tracking {
             self.forget_any(key);
         }
         false
+    }
+
+    /// Removes clients that do not track keys any more from the readers of a key.
+    #[cold]
+    fn drop_departed(&self, key: &[u8]) {
+        // Not locked at the same time as the stripe, since the end of a tracking locks both.
+        let present: HashSet<u64> = self.trackers.read().keys().copied().collect();
+        let mut stripe = self.stripe(key);
+        let Some(readers) = stripe.get_mut(key) else { return };
+        let before = readers.clients.len();
+        // Clients that have begun meanwhile have larger numbers.
+        let newest = present.iter().max().copied().unwrap_or_default();
+        readers.clients.retain(|client| *client > newest || present.contains(client));
+        self.items.fetch_sub(before - readers.clients.len(), Ordering::Relaxed);
     }
 
     /// Evicts keys until their number is at most `most`, the new limit; at most some at a time.
@@ -264,7 +328,16 @@ impl Tracking {
 
     fn queue(&self, invalidation: Invalidation) {
         let mut queued = self.queued.lock();
-        queued.entry(THREAD.get()).or_default().push(invalidation);
+        let queue = queued.entry(THREAD.get()).or_default();
+        let is_known = match &invalidation {
+            Invalidation::Key(key, clients, origin) if clients.is_empty() => {
+                !queue.unread.insert((key.clone(), *origin))
+            }
+            _ => false,
+        };
+        if !is_known {
+            queue.invalidations.push(invalidation);
+        }
         self.is_pending.store(true, Ordering::Release);
     }
 
@@ -294,8 +367,8 @@ impl Tracking {
     /// Takes the queue of this thread, and those of threads that do not publish.
     fn take_queued(&self) -> Vec<Invalidation> {
         let mut queued = self.queued.lock();
-        let mut taken = queued.remove(&0).unwrap_or_default();
-        taken.extend(queued.remove(&THREAD.get()).unwrap_or_default());
+        let mut taken = queued.remove(&0).unwrap_or_default().invalidations;
+        taken.extend(queued.remove(&THREAD.get()).unwrap_or_default().invalidations);
         self.is_pending.store(!queued.is_empty(), Ordering::Release);
         taken
     }
@@ -326,9 +399,9 @@ impl Tracking {
         let mut workers = BTreeSet::new();
         let mut push = |id: u64, keys: Option<&[&[u8]]>| {
             let Some(tracker) = trackers.get(&id) else { return };
-            if let Some((info, output)) = tracker.push(&client, keys) {
-                let worker = info.worker();
-                outboxes.entry(worker).or_default().push((info, output));
+            if let Some(push) = tracker.push(&client, keys) {
+                let worker = push.client.worker();
+                outboxes.entry(worker).or_default().push(push);
                 workers.insert(worker);
             }
         };
@@ -373,13 +446,13 @@ impl Tracking {
     }
 
     /// Adds a push to the outbox of a client's worker.
-    pub fn put_into_outbox(&self, worker: usize, client: Arc<ClientInfo>, output: Output) {
-        self.outboxes.lock().entry(worker).or_default().push((client, output));
+    pub fn put_into_outbox(&self, worker: usize, push: Push) {
+        self.outboxes.lock().entry(worker).or_default().push(push);
     }
 
     /// Takes the pushes that a worker must send.
     #[must_use]
-    pub fn take_outbox(&self, worker: usize) -> Vec<(Arc<ClientInfo>, Output)> {
+    pub fn take_outbox(&self, worker: usize) -> Vec<Push> {
         self.outboxes.lock().remove(&worker).unwrap_or_default()
     }
 }
@@ -395,16 +468,12 @@ impl Tracker {
         &self,
         client: impl Fn(u64) -> Option<Arc<ClientInfo>>,
         keys: Option<&[&[u8]]>,
-    ) -> Option<(Arc<ClientInfo>, Output)> {
+    ) -> Option<Push> {
         let Some(redirect) = self.options.redirect else {
-            let output = encode(&self.info, keys, false)?;
-            return Some((Arc::clone(&self.info), output));
+            return encode(&self.info, keys, false);
         };
         match client(redirect) {
-            Some(target) => {
-                let output = encode(&target, keys, target.is_subscriber())?;
-                Some((target, output))
-            }
+            Some(target) => encode(&target, keys, target.is_subscriber()),
             None => {
                 self.info.mark(Marks::BROKEN_REDIRECT, true);
                 let mut output = Output::default();
@@ -415,7 +484,7 @@ impl Tracker {
                 writer.push(2);
                 writer.bulk(b"tracking-redir-broken");
                 writer.integer(i64::try_from(redirect).unwrap_or(i64::MAX));
-                Some((Arc::clone(&self.info), output))
+                Some(Push { client: Arc::clone(&self.info), output, version: Version::Three })
             }
         }
     }
@@ -426,7 +495,7 @@ fn version(info: &ClientInfo) -> Version {
 }
 
 /// The encoding of a push for a client; `None` if the client could not distinguish it from a reply.
-fn encode(info: &ClientInfo, keys: Option<&[&[u8]]>, subscribes: bool) -> Option<Output> {
+fn encode(info: &Arc<ClientInfo>, keys: Option<&[&[u8]]>, subscribes: bool) -> Option<Push> {
     let mut output = Output::default();
     let version = version(info);
     let mut writer = Writer::new(&mut output, version);
@@ -449,7 +518,7 @@ fn encode(info: &ClientInfo, keys: Option<&[&[u8]]>, subscribes: bool) -> Option
         }
         None => writer.null(),
     }
-    Some(output)
+    Some(Push { client: Arc::clone(info), output, version })
 }
 
 /// Makes this thread publish its own changes, as the worker with this number.

@@ -3,6 +3,7 @@
 use crate::registry::command::Flags;
 use nagi_proto::{Args, LargeArgument, Span};
 use nagi_store::accounting::Charge;
+use nagi_store::free_elsewhere;
 
 /// The memory of a request besides its bytes and argument spans.
 const REQUEST_BYTES: usize = 128;
@@ -43,6 +44,17 @@ impl Queued {
     /// Its words.
     pub(crate) fn args(&self) -> Args<'_> {
         Args::new(&self.bytes, &self.spans).with_large(&self.large)
+    }
+}
+
+/// Requests from which on they are freed by another thread.
+const MANY_REQUESTS: usize = 1000;
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if self.requests.len() > MANY_REQUESTS {
+            free_elsewhere(std::mem::take(&mut self.requests));
+        }
     }
 }
 

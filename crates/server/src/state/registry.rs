@@ -111,6 +111,11 @@ impl Registry {
         self.clients.lock().remove(&id);
     }
 
+    /// The connection with this number.
+    pub(crate) fn client(&self, id: u64) -> Option<Arc<ClientInfo>> {
+        self.clients.lock().get(&id).cloned()
+    }
+
     /// All connections, the oldest first.
     pub(crate) fn clients(&self) -> Vec<Arc<ClientInfo>> {
         self.clients.lock().values().cloned().collect()

@@ -287,6 +287,10 @@ impl Server for Shared {
         self.registry.clients()
     }
 
+    fn client(&self, id: u64) -> Option<Arc<ClientInfo>> {
+        self.registry.client(id)
+    }
+
     fn kill(&self, clients: &[Arc<ClientInfo>]) {
         for client in clients {
             self.close(client, Marks::KILLED);

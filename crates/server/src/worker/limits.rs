@@ -123,18 +123,21 @@ impl Sessions {
     fn send_invalidations(&mut self, driver: &mut impl Driver) -> bool {
         let mut is_moving = false;
         let tracking = &Arc::clone(&self.shared).hooks.tracking;
-        for (client, output) in tracking.take_outbox(self.worker) {
+        for push in tracking.take_outbox(self.worker) {
+            let client = &push.client;
             let token = Token::from_u64(client.connection_token());
             let is_here =
                 self.slots.get_mut(token).is_some_and(|slot| slot.session.info().id == client.id);
             let worker = client.worker();
             if is_here {
-                self.send_unsolicited(driver, token, output);
+                if push.is_understood() {
+                    self.send_unsolicited(driver, token, push.output);
+                }
             } else if worker != self.worker {
-                tracking.put_into_outbox(worker, client, output);
+                tracking.put_into_outbox(worker, push);
                 self.shared.remind(worker, Reminders::MESSAGES);
             } else if client.marks().contains(Marks::MOVING) {
-                tracking.put_into_outbox(worker, client, output);
+                tracking.put_into_outbox(worker, push);
                 is_moving = true;
             }
         }

@@ -70,6 +70,11 @@ impl AccessClock {
         AccessClock { leaves_traces: false, ..self }
     }
 
+    /// Returns a clock that records accesses.
+    pub(crate) fn touching(self) -> Self {
+        AccessClock { leaves_traces: true, ..self }
+    }
+
     /// Whether accesses are recorded.
     pub(crate) fn leaves_traces(self) -> bool {
         self.leaves_traces

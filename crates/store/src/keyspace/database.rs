@@ -81,6 +81,12 @@ impl<'a> Database<'a> {
         Database { access: self.access.untouching(), ..*self }
     }
 
+    /// Returns the same database for lookups that count as accesses.
+    #[must_use]
+    pub fn touching(&self) -> Self {
+        Database { access: self.access.touching(), ..*self }
+    }
+
     /// Returns the same database for lookups whose misses are not reported.
     #[must_use]
     pub fn unnoticed(&self) -> Self {

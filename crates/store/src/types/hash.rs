@@ -17,8 +17,13 @@ impl Slot<'_> {
         self.collection::<Hash>()
     }
 
-    /// Sets fields. Returns how many of them are new.
-    fn set_fields(&mut self, pairs: &[Pair<'_>], limits: HashLimits) -> Result<usize, WrongType> {
+    /// Sets fields; the event follows the last ones of a request. Returns how many of them are new.
+    fn set_fields(
+        &mut self,
+        pairs: &[Pair<'_>],
+        limits: HashLimits,
+        are_last: bool,
+    ) -> Result<usize, WrongType> {
         let expiry = (FieldExpiry::Never, self.now_ms());
         let added = self.change_collection(|hash: &mut Hash, blocks| {
             let set = |hash: &mut Hash, (name, value): &Pair<'_>| {
@@ -28,12 +33,20 @@ impl Slot<'_> {
             let added = pairs.iter().filter(|pair| set(hash, pair)).count();
             (added, pairs.len() as u32)
         })?;
-        self.note(Event::HSet);
+        if are_last {
+            self.note(Event::HSet);
+        }
         Ok(added)
     }
 
-    /// Removes fields. Returns how many there were.
-    fn remove_fields(&mut self, names: &[Text<'_>]) -> Result<usize, WrongType> {
+    /// Removes fields; `earlier` have been removed by the same request. The event follows the last
+    /// ones, or the end of the hash. Returns how many there were.
+    fn remove_fields(
+        &mut self,
+        names: &[Text<'_>],
+        earlier: usize,
+        are_last: bool,
+    ) -> Result<usize, WrongType> {
         if self.hash()?.is_none() {
             return Ok(0);
         }
@@ -42,7 +55,8 @@ impl Slot<'_> {
             let removed = names.iter().filter(|name| hash.remove(name, now_ms)).count();
             (removed, removed as u32)
         })?;
-        if removed > 0 {
+        let is_gone = self.entry().is_none();
+        if earlier + removed > 0 && (are_last || is_gone) {
             self.note_removal(Event::HDel);
         }
         Ok(removed)
@@ -50,8 +64,8 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// Sets fields of a hash, which is created if there is none (HSET). Returns how many of them
-    /// are new.
+    /// Sets fields of a hash, which is created if there is none (HSET); a request that sets many in
+    /// several steps reports its event with the last ones. Returns how many of them are new.
     ///
     /// # Errors
     /// The value is not a hash.
@@ -60,8 +74,9 @@ impl Database<'_> {
         key: Key<'_>,
         pairs: &[Pair<'_>],
         limits: HashLimits,
+        are_last: bool,
     ) -> Result<usize, WrongType> {
-        self.write(key, |slot| slot.set_fields(pairs, limits))
+        self.write(key, |slot| slot.set_fields(pairs, limits, are_last))
     }
 
     /// Sets a field that the hash does not have yet (HSETNX). Returns whether it was set.
@@ -78,7 +93,7 @@ impl Database<'_> {
             let now_ms = slot.now_ms();
             let is_there = slot.hash()?.is_some_and(|hash| hash.get(&pair.0, now_ms).is_some());
             if !is_there {
-                slot.set_fields(std::slice::from_ref(pair), limits)?;
+                slot.set_fields(std::slice::from_ref(pair), limits, true)?;
             }
             Ok(!is_there)
         })
@@ -110,12 +125,20 @@ impl Database<'_> {
         })
     }
 
-    /// Removes fields (HDEL); a hash without fields is removed. Returns how many there were.
+    /// Removes fields (HDEL); a hash without fields is removed. A request that removes many in
+    /// several steps, `earlier` of them so far, reports its event with the last ones. Returns how
+    /// many there were.
     ///
     /// # Errors
     /// The value is not a hash.
-    pub fn remove_fields(&self, key: Key<'_>, names: &[Text<'_>]) -> Result<usize, WrongType> {
-        self.write(key, |slot| slot.remove_fields(names))
+    pub fn remove_fields(
+        &self,
+        key: Key<'_>,
+        names: &[Text<'_>],
+        earlier: usize,
+        are_last: bool,
+    ) -> Result<usize, WrongType> {
+        self.write(key, |slot| slot.remove_fields(names, earlier, are_last))
     }
 
     /// Calls `look` with the hash under a key.

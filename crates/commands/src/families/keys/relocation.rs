@@ -237,13 +237,13 @@ fn touch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             0,
             |cx, position, count| {
                 let key = cx.key(cx.args.at(position));
-                *count += cx.db.get(key, |entry| i64::from(entry.is_some()));
+                *count += cx.db.touching().get(key, |entry| i64::from(entry.is_some()));
             },
             |cx, count| cx.reply.integer(*count),
         );
     }
     let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
-    cx.reply.integer(cx.db.count_existing(&keys) as i64);
+    cx.reply.integer(cx.db.touching().count_existing(&keys) as i64);
     Ok(())
 }
 
