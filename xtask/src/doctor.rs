@@ -123,26 +123,27 @@ fn section(noted: &[Noted]) -> String {
         let cells = KINDS.iter().map(cell);
         table.row([format!("`{fault}`")].into_iter().chain(cells).collect());
     }
-    let mut text = format!("{table}\n`–` cannot occur, and what is empty was not run.\n\n");
+    let mut text = format!("{table}\n`–` cannot occur; empty cells were not run.\n\n");
     for ((fault, kind), pair) in &pairs {
         if let Some(reason) = pair.impossible {
             text += &format!("- `{fault}` with {kind}: {reason}\n");
         }
     }
     for (fault, reason) in skipped {
-        text += &format!("- `{fault}` could not be put in where this ran: {reason}\n");
+        text += &format!("- `{fault}` could not be injected on this machine: {reason}\n");
     }
     if void_attempts > 0 {
         text += &format!(
-            "\n{void_attempts} attempts more were void and made again, whether the fault was named \
-             or not: programs other than the test had a quarter of all processors or more.\n"
+            "\n{void_attempts} more attempts were void and were repeated, whether the fault was \
+             named or not: other programs had a quarter of all processors or more.\n"
         );
     }
     if healthy > 0 {
         text += &format!(
-            "\n{healthy} looks at healthy servers had {healthy_found} findings. {healthy_void} \
-             more were void and made again: other programs had a quarter of all processors or \
-             more, a limit throttled the machine, or the server waited for processors.\n"
+            "\n{healthy} observations of healthy servers had {healthy_found} findings. \
+             {healthy_void} more were void and were repeated: other programs had a quarter of all \
+             processors or more, a limit throttled the machine, or the server waited for \
+             processors.\n"
         );
     }
     text
@@ -177,10 +178,9 @@ mod tests {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         assert_eq!(cells, ["", "`frozen`", "10 of 10", "9 of 10", "", "–", ""]);
         assert!(text.contains("- `frozen` with memcached: no ice\n"), "{text}");
-        assert!(text.contains("- `slow-disk` could not be put in"), "{text}");
-        assert!(text.contains("\n2 attempts more were void and made again, whether"), "{text}");
-        let healthy =
-            "\n300 looks at healthy servers had 1 findings. 4 more were void and made again";
+        assert!(text.contains("- `slow-disk` could not be injected"), "{text}");
+        assert!(text.contains("\n2 more attempts were void and were repeated, whether"), "{text}");
+        let healthy = "\n300 observations of healthy servers had 1 findings. 4 more were void and";
         assert!(text.contains(healthy), "{text}");
         assert!(parse("{").is_err());
     }
