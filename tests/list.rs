@@ -259,7 +259,7 @@ fn moves_happen_at_one_moment() {
 /// The comparisons of one step take longer than a slice.
 #[test]
 fn long_elements_are_inserted_beside_however_slowly_they_compare() {
-    const LONG: usize = 100_000;
+    const LONG: usize = 500_000;
     let server = Server::nagi();
     let mut client = server.connect_resp();
     let element = |number: u8| [&vec![b'x'; LONG][..], &[number]].concat();

@@ -37,14 +37,13 @@ const IMPOSSIBLE: [(&str, &[Kind], &str); 10] = [
         "swapping",
         &[Nagi, Memcached],
         "memory is given back, or kept in pages of one size, so that \
-     none is fragmented; swap cannot be put in everywhere",
+     none is fragmented; swap cannot be set up everywhere",
     ),
     ("slow-reader", &[Memcached], "nothing tells of unread replies"),
     (
         "mass-expiry",
         &[Nagi, Memcached],
-        "what has expired is taken away in short slices, or when \
-     it is asked for",
+        "what has expired is removed in short slices, or when it is looked up",
     ),
     ("monitor-running", &[Memcached], "nothing tells which connections watch"),
 ];

@@ -123,7 +123,7 @@ fn section(noted: &[Noted]) -> String {
         let cells = KINDS.iter().map(cell);
         table.row([format!("`{fault}`")].into_iter().chain(cells).collect());
     }
-    let mut text = format!("{table}\n`–` cannot occur; empty cells were not run.\n\n");
+    let mut text = format!("{table}\n`–` cannot occur; empty cells, if any, were not run.\n\n");
     for ((fault, kind), pair) in &pairs {
         if let Some(reason) = pair.impossible {
             text += &format!("- `{fault}` with {kind}: {reason}\n");

@@ -1,4 +1,4 @@
-//! The list of all rows. Other modules do not import this one: they get the table as an argument.
+//! The list of all rows. Lower modules do not import this one: they get the table as an argument.
 
 use crate::config::Config;
 use crate::families::{
@@ -153,7 +153,8 @@ mod tests {
             // Channels are not keys: SUNSUBSCRIBE may have none.
             let may_lack = keys.all_groups().is_empty();
             assert!(may_lack || first < least && last < least, "{full_name}: a key is missing");
-            // WATCH neither reads nor writes, but prepares a transaction; a script's commands do.
+            // WATCH neither reads nor writes, but prepares a transaction. Commands that run scripts
+            // leave reading and writing to the commands that the scripts call.
             let may_do_neither = name == "WATCH" || flags.contains(Flags::RUNS_SCRIPTS);
             if !keys.all_groups().is_empty() && !may_do_neither {
                 let both = Flags::WRITE | Flags::READONLY;

@@ -33,8 +33,8 @@ const FOUND: u8 = 1;
 /// The exit status if no server could be observed.
 const COULD_NOT_OBSERVE: u8 = 2;
 
-/// Observes the servers, and writes the report. The exit status is 0 without a fault, 1 with a
-/// fault, and 2 if a server could not be observed.
+/// Observes the servers, and writes the report. The exit status is 1 with a fault. Without one, it
+/// is 2 if a server could not be observed or the run failed, and otherwise 0.
 #[must_use]
 pub fn run(options: &DoctorOptions) -> ExitCode {
     match try_run(options) {

@@ -2,7 +2,6 @@
 //!
 //! This module does no I/O. `None` means that a value was not observed; an evaluation then says so
 //! instead of guessing.
-//! of guessing.
 
 use std::collections::BTreeMap;
 

@@ -65,7 +65,7 @@ static FLAGS: &[Flag] = &[
     flag('A', "enable-shutdown", None, Settings(&[("memcached-shutdown", "yes")]),
         "let clients stop the server with shutdown"),
     flag('l', "listen", Some("addr"), Special(listen),
-        "addresses to listen on; without it all, but only clients over loopback are served"),
+        "addresses to listen on; without it all, but other machines are served only with -S or -Y"),
     flag('d', "daemon", None, Settings(&[("daemonize", "yes")]), "run in the background"),
     flag('r', "enable-coredumps", None, Nothing, "no effect: see ulimit -c"),
     flag('u', "user", Some("user"), Special(user), "user to run as when started as root"),
@@ -75,8 +75,8 @@ static FLAGS: &[Flag] = &[
     flag('c', "conn-limit", Some("num"), Setting("maxclients", same), "most connections"),
     flag('k', "lock-memory", None, Refused("memory cannot be locked"), "not supported"),
     flag('v', "verbose", None, Special(verbose), "log more (-vv, -vvv)"),
-    flag('h', "help", None, Special(help), "this text"),
-    flag('i', "license", None, Special(help), "this text"),
+    flag('h', "help", None, Special(help), "print the flags"),
+    flag('i', "license", None, Special(help), "print the flags (nagi's license is Apache-2.0)"),
     flag('V', "version", None, Special(version), "the version"),
     flag('P', "pidfile", Some("file"), Setting("pidfile", same), "file for the process ID"),
     flag('f', "slab-growth-factor", Some("num"), Nothing, "no effect: size classes are fixed"),
@@ -113,12 +113,17 @@ static FLAGS: &[Flag] = &[
 ];
 
 /// Settings that messages name, and the [`Special`] flags that change them.
-const SPECIAL: [(&str, char); 5] = [
+const SPECIAL: [(&str, char); 10] = [
     ("bind", 'l'),
     ("dbfilename", 'e'),
     ("dir", 'e'),
+    ("loglevel", 'v'),
+    ("maxmemory", 'm'),
     ("memcached-bind", 'l'),
+    ("memcached-item-limit", 'I'),
+    ("memcached-protocol", 'B'),
     ("memcached-unixsocket", 's'),
+    ("workers", 't'),
 ];
 
 /// Extended options, with or without a value, that tune what nagi does differently. They have no
@@ -647,9 +652,11 @@ mod tests {
              starts the server with the arguments of memcached 1.6.45. So does the program under \
              the name `memcached`, such as\nby a link. It has memcached's defaults then, and \
              serves neither Redis clients nor HTTP:\n\n{}\n\n\
-             `-l` turns protected mode off, as memcached has none: every client that can connect \
-             is served without a password\nunless `-S` or `-Y` is given.\n\n## Flags\n\n\
-             | flag | value | | setting |\n|---|---|---|---|\n",
+             `-l` turns protected mode off (`protected-mode no`), as memcached has none: every \
+             client that can connect is served without\na password unless `-S` or `-Y` is given. \
+             `-s` turns the port off, and `-e` saves at the end (`save 31536000 1`).\n\n\
+             ## Flags\n\n\
+             | flag | value | meaning | setting |\n|---|---|---|---|\n",
             list(
                 &DEFAULTS.map(|(name, value)| format!("{name} {value}")).each_ref().map(|it| &**it)
             )
@@ -663,10 +670,15 @@ mod tests {
         let tuning: Vec<_> = VALUED.into_iter().filter(|it| *it != "idle_timeout").collect();
         page += &format!(
             "\n## Extended options\n\n`-o idle_timeout=SECONDS` closes idle connections. The \
-             following have no effect, which the log says at the start:\n\n{}.\n\n\
+             following have no effect; with `-v` the log lists\nthose that were given:\n\n{}\n\n\
              The options of external storage (`ext_`), TLS (`ssl_`) and the proxy (`proxy_`) are \
              refused.\n",
-            list(&[&SWITCHES[..], &tuning[..]].concat())
+            [&SWITCHES[..], &tuning[..]]
+                .concat()
+                .iter()
+                .map(|it| format!("- `{it}`"))
+                .collect::<Vec<_>>()
+                .join("\n")
         );
         page
     }

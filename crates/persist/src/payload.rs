@@ -222,7 +222,7 @@ impl<B: Builders> Restore<B> {
         Restore { builders, payload, longest_bytes, checks: true, at: 0, stage }
     }
 
-    /// Disables verification of the checksum, so that the value may be damaged anywhere.
+    /// Disables verification of the checksum. The value may then be damaged anywhere.
     #[must_use]
     pub fn with_any_checksum(self) -> Self {
         Restore { checks: false, ..self }

@@ -35,7 +35,8 @@ pub(crate) struct State {
 pub(crate) const ENDED: &str = "Script killed by user with SCRIPT KILL...";
 
 impl State {
-    /// Checks whether the script may continue.
+    /// Checks whether the script may continue. If it must end, records the reason and returns it as
+    /// the text of the error.
     pub(crate) fn go_on(&self) -> Result<(), &'static str> {
         // While a command runs, the host is in use and cannot be asked.
         let Ok(mut host) = self.host.try_borrow_mut() else { return Ok(()) };

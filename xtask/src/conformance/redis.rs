@@ -1,5 +1,6 @@
 //! `cargo xtask conformance redis`: Redis' own test suite, against nagi and against the real
 //! redis-server.
+//!
 //! In internal mode, the suite starts `src/redis-server` itself, which is replaced by a script that
 //! starts the server under test. In external mode, the suite connects to a running server.
 

@@ -90,7 +90,7 @@ impl Cache {
     }
 
     /// Returns the failures of copies since the last call, if [`OnFailure::Replicate`] is set. A
-    /// request itself only fails if its first server does. At most 100 failures are kept.
+    /// request itself only fails if its first server does. Only the first 100 failures are kept.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {

@@ -1,6 +1,6 @@
 //! The connection to one server. It is opened when needed and closed after a failure. After a
-//! time-out, the server is skipped for a while, so that a dead server costs one time-out instead of
-//! one per request.
+//! time-out or a failure to connect, the server is skipped for a while, so that a dead server costs
+//! one time-out instead of one per request.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -87,7 +87,8 @@ impl<S: Socket> Link<S> {
         self.receive(settings, request, Instant::now() + settings.timeout).await
     }
 
-    /// Closes the connection. After a time-out, the server is skipped for a while.
+    /// Closes the connection. After a time-out or a failure to connect, the server is skipped for a
+    /// while.
     pub(super) fn fail(&mut self, reason: &Reason, settings: &Settings) {
         self.close(settings);
         if matches!(reason, Reason::TimedOut | Reason::Connect(_)) {

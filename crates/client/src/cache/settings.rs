@@ -23,8 +23,8 @@ pub struct Settings {
     /// The limit for each of: opening a connection, sending without progress, and waiting for
     /// answers.
     pub timeout: Duration,
-    /// How long a server that did not answer in time is skipped. Its requests fail at once
-    /// meanwhile.
+    /// How long a server is skipped that did not answer in time or could not be connected to. Its
+    /// requests fail at once meanwhile.
     pub retry_after: Duration,
     /// What happens to the keys of a failed server.
     pub on_failure: OnFailure,

@@ -13,9 +13,9 @@ fn markdown() -> String {
          this page differs from them, and says how to regenerate it.\n\n\
          ## Redis\n\n\
          Replies and errors are those of Redis {REDIS_VERSION}, in RESP2 and RESP3; those of \
-         newer commands and of ACL are those of Redis 8.0, of COMMANDLOG those of Valkey 8.1. \
-         Any other command is answered with `unknown command`. `nagi` in the second column marks \
-         commands that Redis does not have.\n"
+         newer commands and of ACL are those of Redis 8.0, of COMMANDLOG those of Valkey 8.1, \
+         and of HOTKEYS those of Redis 8.6. Any other command is answered with \
+         `unknown command`. `nagi` in the second column marks commands that Redis does not have.\n"
     );
     for &group in Group::ALL {
         let _ = write!(page, "\n### {}\n\n| command | since | |\n|---|---|---|\n", group.title());

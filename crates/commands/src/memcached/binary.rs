@@ -271,6 +271,8 @@ pub fn must_wait(cx: &mut Context<'_>, frame: &Frame<'_>) -> bool {
 
 static READ_KEY: Keys = Keys::one(Access::RO.union(Access::ACCESS));
 static WRITTEN_KEY: Keys = Keys::one(Access::RW.union(Access::UPDATE));
+/// A key whose value is returned and changed.
+static UPDATED_KEY: Keys = Keys::one(Access::RW.union(Access::ACCESS).union(Access::UPDATE));
 
 /// The access of an opcode to keys.
 fn keys(opcode: u8) -> &'static Keys {
@@ -278,6 +280,7 @@ fn keys(opcode: u8) -> &'static Keys {
         0x00 | 0x09 | 0x0c | 0x0d => &READ_KEY,
         0x07 | 0x0a | 0x0b | 0x10 | 0x17 | 0x20..=0x22 => &Keys::NONE,
         0x08 | 0x18 => &Keys::WHOLE,
+        0x05 | 0x06 | 0x15 | 0x16 | 0x1d | 0x1e | 0x23 | 0x24 => &UPDATED_KEY,
         _ => &WRITTEN_KEY,
     }
 }

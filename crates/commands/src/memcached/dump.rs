@@ -151,8 +151,8 @@ fn item(out: &mut Vec<u8>, entry: &EntryView<'_>) -> bool {
     true
 }
 
-/// Replies with a line for every entry of these classes. With `noreply`, an additional word, it
-/// does nothing.
+/// Replies with a line for every entry of these classes. `noreply` counts as one word too many: it
+/// is an error, whose reply is suppressed, so nothing happens.
 fn dump(cx: &mut Context<'_>, classes: &[u8], dump: &'static Dump) -> Result<(), Error> {
     if cx.reply.is_quiet() {
         return Err(Error::UNKNOWN);

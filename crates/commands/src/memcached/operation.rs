@@ -22,11 +22,17 @@ pub(super) fn make_room(cx: &Context<'_>, key: Key<'_>, len: usize) -> Result<()
         // The value is stored even if there is no room yet.
         let _ = latency.time(EVICTION, || cx.db.make_room_for(len, &[key.hash()]));
     }
-    if lacks_room || store.is_over_limit() && !latency.time(EVICTION, || cx.db.make_room()) {
+    if lacks_room || !has_room(cx) {
         cx.tally.verbs.no_memory.add(1);
         return Err(Error::OUT_OF_MEMORY);
     }
     Ok(())
+}
+
+/// Whether there is room for a small entry, after evicting others if necessary.
+pub(super) fn has_room(cx: &Context<'_>) -> bool {
+    let latency = &cx.server.hooks().latency;
+    !cx.db.store().is_over_limit() || latency.time(EVICTION, || cx.db.make_room())
 }
 
 /// Stores a value, or appends or prepends to one.

@@ -173,7 +173,7 @@ pub(super) static INCR: Verb = Verb {
     right: "incrby",
     syntax: "<key> <value> [noreply]",
     words: 3,
-    keys: Keys::one(Access::RW.union(Access::UPDATE)),
+    keys: Keys::one(Access::RW.union(Access::ACCESS).union(Access::UPDATE)),
     summary: "Adds to an unsigned 64-bit number, which wraps around at its end",
     run: incr,
 };
@@ -187,7 +187,7 @@ pub(super) static DECR: Verb = Verb {
     right: "decrby",
     syntax: "<key> <value> [noreply]",
     words: 3,
-    keys: Keys::one(Access::RW.union(Access::UPDATE)),
+    keys: Keys::one(Access::RW.union(Access::ACCESS).union(Access::UPDATE)),
     summary: "Takes from an unsigned 64-bit number, which stops at 0",
     run: decr,
 };

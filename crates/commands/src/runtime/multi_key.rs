@@ -8,7 +8,7 @@ use crate::runtime::service::{Awaited, Service};
 use crate::runtime::suspension::Slice;
 use crate::{CommandSet, Context, Error, JobProgress, KeyGroup, Keys};
 use nagi_proto::Args;
-use nagi_store::{Claim, ClaimProgress, Claiming, Intent, Kind, Rope, SharedValue};
+use nagi_store::{Claim, ClaimProgress, Claiming, Database, Intent, Key, Kind, Rope, SharedValue};
 use std::collections::HashMap;
 
 /// The maximum number of keys whose latches one request takes together. Taking more would delay all
@@ -72,6 +72,26 @@ pub(crate) fn each_key<S: Send + 'static>(
         }
         Ok(done)
     })
+}
+
+/// Claims the keys of a request, and replies with the number of those for which `is_counted` holds.
+///
+/// # Errors
+/// None of its own.
+pub(crate) fn count(
+    cx: &mut Context<'_>,
+    keys: &'static Keys,
+    is_counted: fn(&Database<'_>, Key<'_>) -> bool,
+) -> Result<(), Error> {
+    each_key(
+        cx,
+        keys,
+        0,
+        move |cx, position, count| {
+            *count += i64::from(is_counted(&cx.db, cx.key(cx.args.at(position))));
+        },
+        |cx, count| cx.reply.integer(*count),
+    )
 }
 
 /// Claims keys of the request, and calls `work` slice by slice until it is done.

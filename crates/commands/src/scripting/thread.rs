@@ -217,7 +217,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         codes: &[&[u8]],
         policy: Policy,
     ) -> Result<Vec<String>, ScriptError> {
-        if policy == Policy::New {
+        if matches!(policy, Policy::New | Policy::Append) {
             // Before its code is run, which would replace the state of the existing library.
             let libraries = self.server.scripts().libraries();
             let names = codes.iter().filter_map(|code| functions::name(code));

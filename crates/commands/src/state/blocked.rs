@@ -441,7 +441,8 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Takes its outcome. If its time is up and it is still waiting, its wait ends.
+    /// Takes its outcome. If its time is up and it is still waiting, its wait ends, and
+    /// `Outcome::Waiting` is returned.
     pub(crate) fn outcome(&self, is_time_up: bool) -> Outcome {
         let mut outcome = self.waiter.outcome.lock();
         match *outcome {

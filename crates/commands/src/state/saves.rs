@@ -227,7 +227,10 @@ impl Saves {
             self.order_locked(&mut state, Order::BackgroundSave);
         } else {
             state.is_another_due = true;
-            self.cancel_locked(&state);
+            // A save that is not cut yet waits for the claims, and will contain the change.
+            if state.begun == state.asked {
+                self.cancel_locked(&state);
+            }
         }
     }
 
@@ -273,7 +276,7 @@ impl Saves {
         let is_there = state.before_shutdown > state.ended;
         if is_there {
             state.aborted = state.before_shutdown;
-            self.progress.cancel.store(true, Ordering::Relaxed);
+            self.cancel_locked(&state);
         }
         is_there
     }
@@ -296,9 +299,11 @@ impl Saves {
         self.lock().aborted == ticket
     }
 
-    /// Cancels the requested or running save. Returns whether there is one.
+    /// Cancels the requested or running save, and one that was to follow. Returns whether there is
+    /// one.
     pub fn cancel(&self) -> bool {
-        let state = self.lock();
+        let mut state = self.lock();
+        state.is_another_due = false;
         self.cancel_locked(&state);
         state.status.in_progress
     }
@@ -469,6 +474,9 @@ mod tests {
         let saves = Saves::default();
         saves.schedule_instead();
         assert!(saves.status().in_progress && !saves.is_end_awaited());
+        saves.schedule_instead();
+        assert!(!saves.progress.cancel.load(Ordering::Relaxed), "it will contain the change");
+        saves.begin(Duration::ZERO, 0);
         saves.schedule_instead();
         saves.schedule_instead();
         assert!(saves.progress.cancel.load(Ordering::Relaxed));

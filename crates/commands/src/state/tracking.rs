@@ -98,24 +98,62 @@ impl Invalidation {
     }
 }
 
-/// A push to a client.
+/// A push to a client. It is encoded when it is sent, since the client may change its protocol
+/// version or its subscriptions before.
 #[derive(Debug)]
 pub struct Push {
     /// The client.
     pub client: Arc<ClientInfo>,
-    /// Its encoding.
-    pub output: Output,
-    /// The protocol version of the encoding.
-    version: Version,
+    message: Message,
+    /// Whether it concerns reads of another client.
+    is_redirected: bool,
+}
+
+/// The content of a push.
+#[derive(Clone, Debug)]
+enum Message {
+    /// These keys have changed.
+    Changed(Arc<[Box<[u8]>]>),
+    /// All keys were removed.
+    Flushed,
+    /// The client with this number, to which invalidations were redirected, is gone.
+    RedirectBroken(u64),
 }
 
 impl Push {
-    /// Whether the client still understands the push: since it was encoded, the client may have
-    /// changed its protocol version, or in version 2 ended its subscriptions.
+    /// Its encoding; `None` if the client could not distinguish it from a reply.
     #[must_use]
-    pub fn is_understood(&self) -> bool {
+    pub fn encode(&self) -> Option<Output> {
+        let mut output = Output::default();
         let version = version(&self.client);
-        version == self.version && (version == Version::Three || self.client.is_subscriber())
+        let mut writer = Writer::new(&mut output, version);
+        match (version, &self.message) {
+            (Version::Three, Message::RedirectBroken(target)) => {
+                writer.push(2);
+                writer.bulk(b"tracking-redir-broken");
+                writer.integer(i64::try_from(*target).unwrap_or(i64::MAX));
+                return Some(output);
+            }
+            (Version::Three, _) => {
+                writer.push(2);
+                writer.bulk(b"invalidate");
+            }
+            (Version::Two, Message::Changed(_) | Message::Flushed)
+                if self.is_redirected && self.client.is_subscriber() =>
+            {
+                writer.message(3);
+                writer.bulk(b"message");
+                writer.bulk(CHANNEL);
+            }
+            (Version::Two, _) => return None,
+        }
+        if let Message::Changed(keys) = &self.message {
+            writer.array(keys.len());
+            keys.iter().for_each(|key| writer.bulk(key));
+        } else {
+            writer.null();
+        }
+        Some(output)
     }
 }
 
@@ -253,12 +291,11 @@ impl Tracking {
         if let Some(readers) = stripe.get_mut(key) {
             let is_known = readers.add(client);
             let count = readers.clients.len();
+            // Counted under the lock, as below.
+            self.items.fetch_add(usize::from(!is_known), Ordering::Relaxed);
             drop(stripe);
-            if !is_known {
-                self.items.fetch_add(1, Ordering::Relaxed);
-                if count >= FEW_READERS && count.is_power_of_two() {
-                    self.drop_departed(key);
-                }
+            if !is_known && count >= FEW_READERS && count.is_power_of_two() {
+                self.drop_departed(key);
             }
             return is_known;
         }
@@ -279,14 +316,13 @@ impl Tracking {
     /// Removes clients that do not track keys any more from the readers of a key.
     #[cold]
     fn drop_departed(&self, key: &[u8]) {
-        // Not locked at the same time as the stripe, since the end of a tracking locks both.
-        let present: HashSet<u64> = self.trackers.read().keys().copied().collect();
+        // Locked first, as by the end of a tracking. A client that begins meanwhile cannot have
+        // read the key yet.
+        let trackers = self.trackers.read();
         let mut stripe = self.stripe(key);
         let Some(readers) = stripe.get_mut(key) else { return };
         let before = readers.clients.len();
-        // Clients that have begun meanwhile have larger numbers.
-        let newest = present.iter().max().copied().unwrap_or_default();
-        readers.clients.retain(|client| *client > newest || present.contains(client));
+        readers.clients.retain(|client| trackers.contains_key(client));
         self.items.fetch_sub(before - readers.clients.len(), Ordering::Relaxed);
     }
 
@@ -367,9 +403,13 @@ impl Tracking {
     /// Takes the queue of this thread, and those of threads that do not publish.
     fn take_queued(&self) -> Vec<Invalidation> {
         let mut queued = self.queued.lock();
-        let mut taken = queued.remove(&0).unwrap_or_default().invalidations;
-        taken.extend(queued.remove(&THREAD.get()).unwrap_or_default().invalidations);
+        let of_others = queued.remove(&0).unwrap_or_default();
+        let own = queued.remove(&THREAD.get()).unwrap_or_default();
         self.is_pending.store(!queued.is_empty(), Ordering::Release);
+        // What else is in the queues is freed without the lock.
+        drop(queued);
+        let mut taken = of_others.invalidations;
+        taken.extend(own.invalidations);
         taken
     }
 
@@ -397,25 +437,28 @@ impl Tracking {
         };
         let mut by_prefix = BTreeMap::<(u64, &[u8]), BTreeSet<&[u8]>>::new();
         let mut workers = BTreeSet::new();
-        let mut push = |id: u64, keys: Option<&[&[u8]]>| {
+        let changed = |key: &[u8]| Message::Changed(Arc::new([Box::from(key)]));
+        let mut push = |id: u64, message: &Message| {
             let Some(tracker) = trackers.get(&id) else { return };
-            if let Some(push) = tracker.push(&client, keys) {
-                let worker = push.client.worker();
-                outboxes.entry(worker).or_default().push(push);
-                workers.insert(worker);
-            }
+            let push = tracker.push(&client, message);
+            let worker = push.client.worker();
+            outboxes.entry(worker).or_default().push(push);
+            workers.insert(worker);
         };
         for (place, invalidation) in queued.iter().enumerate() {
             match invalidation {
-                Invalidation::All => trackers.keys().for_each(|id| push(*id, None)),
+                Invalidation::All => {
+                    trackers.keys().for_each(|id| push(*id, &Message::Flushed));
+                }
                 // Invalidations that are passed together are sent after the same reply, so one is
                 // enough.
                 Invalidation::Again(key, id)
                     if queued.iter().take(place).any(|before| before.tells(key, *id)) => {}
-                Invalidation::Again(key, id) => push(*id, Some(&[key])),
+                Invalidation::Again(key, id) => push(*id, &changed(key)),
                 Invalidation::Forgotten(key, clients) => {
                     let by_key = |id: &&u64| trackers.get(id).is_some_and(|it| !is_broadcast(&it));
-                    clients.iter().filter(by_key).for_each(|id| push(*id, Some(&[key])));
+                    let message = changed(key);
+                    clients.iter().filter(by_key).for_each(|id| push(*id, &message));
                 }
                 Invalidation::Key(key, clients, origin) => {
                     let is_own = |tracker: &Tracker| {
@@ -423,9 +466,10 @@ impl Tracking {
                     };
                     // Keys that a client read before it switched to prefixes no longer count.
                     let by_key = |tracker: &Tracker| !is_broadcast(&tracker) && !is_own(tracker);
-                    for id in clients {
+                    let message = (!clients.is_empty()).then(|| changed(key));
+                    for (id, message) in clients.iter().zip(message.iter().cycle()) {
                         if trackers.get(id).is_some_and(by_key) {
-                            push(*id, Some(&[key]));
+                            push(*id, message);
                         }
                     }
                     for &tracker in broadcasts.iter().filter(|tracker| !is_own(tracker)) {
@@ -438,8 +482,7 @@ impl Tracking {
             }
         }
         for ((id, _), keys) in by_prefix {
-            let keys: Vec<&[u8]> = keys.into_iter().collect();
-            push(id, Some(&keys));
+            push(id, &Message::Changed(keys.into_iter().map(Box::from).collect()));
         }
         drop((trackers, outboxes));
         workers.into_iter().for_each(&mut wake);
@@ -463,28 +506,15 @@ impl Tracker {
         self.options.prefixes.iter().map(|it| &**it).find(|it| key.starts_with(it))
     }
 
-    /// The receiver and the push of an invalidation of these keys; `None` stands for all keys.
-    fn push(
-        &self,
-        client: impl Fn(u64) -> Option<Arc<ClientInfo>>,
-        keys: Option<&[&[u8]]>,
-    ) -> Option<Push> {
-        let Some(redirect) = self.options.redirect else {
-            return encode(&self.info, keys, false);
-        };
+    /// The push of an invalidation.
+    fn push(&self, client: impl Fn(u64) -> Option<Arc<ClientInfo>>, message: &Message) -> Push {
+        let own = |message| Push { client: Arc::clone(&self.info), message, is_redirected: false };
+        let Some(redirect) = self.options.redirect else { return own(message.clone()) };
         match client(redirect) {
-            Some(target) => encode(&target, keys, target.is_subscriber()),
+            Some(client) => Push { client, message: message.clone(), is_redirected: true },
             None => {
                 self.info.mark(Marks::BROKEN_REDIRECT, true);
-                let mut output = Output::default();
-                if version(&self.info) != Version::Three {
-                    return None;
-                }
-                let mut writer = Writer::new(&mut output, Version::Three);
-                writer.push(2);
-                writer.bulk(b"tracking-redir-broken");
-                writer.integer(i64::try_from(redirect).unwrap_or(i64::MAX));
-                Some(Push { client: Arc::clone(&self.info), output, version: Version::Three })
+                own(Message::RedirectBroken(redirect))
             }
         }
     }
@@ -492,33 +522,6 @@ impl Tracker {
 
 fn version(info: &ClientInfo) -> Version {
     if info.resp.load(Ordering::Relaxed) == 3 { Version::Three } else { Version::Two }
-}
-
-/// The encoding of a push for a client; `None` if the client could not distinguish it from a reply.
-fn encode(info: &Arc<ClientInfo>, keys: Option<&[&[u8]]>, subscribes: bool) -> Option<Push> {
-    let mut output = Output::default();
-    let version = version(info);
-    let mut writer = Writer::new(&mut output, version);
-    match version {
-        Version::Three => {
-            writer.push(2);
-            writer.bulk(b"invalidate");
-        }
-        Version::Two if subscribes => {
-            writer.message(3);
-            writer.bulk(b"message");
-            writer.bulk(CHANNEL);
-        }
-        Version::Two => return None,
-    }
-    match keys {
-        Some(keys) => {
-            writer.array(keys.len());
-            keys.iter().for_each(|key| writer.bulk(key));
-        }
-        None => writer.null(),
-    }
-    Some(Push { client: Arc::clone(info), output, version })
 }
 
 /// Makes this thread publish its own changes, as the worker with this number.

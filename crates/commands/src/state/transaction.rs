@@ -53,7 +53,9 @@ const MANY_REQUESTS: usize = 1000;
 impl Drop for Transaction {
     fn drop(&mut self) {
         if self.requests.len() > MANY_REQUESTS {
-            free_elsewhere(std::mem::take(&mut self.requests));
+            // They are accounted for until they are freed.
+            let requests = std::mem::take(&mut self.requests);
+            free_elsewhere((requests, std::mem::take(&mut self.charge)));
         }
     }
 }

@@ -189,8 +189,8 @@ impl ValueType {
         })
     }
 
-    /// Whether the value is a collection whose parts are the elements that clients see; the parts
-    /// of a stream are not.
+    /// Whether values of this type are collections whose parts in the file are the elements that
+    /// clients see. The parts of a stream are other units.
     #[must_use]
     pub fn has_elements(self) -> bool {
         self.collection().is_some_and(|it| it != CollectionType::Stream)

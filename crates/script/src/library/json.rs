@@ -14,7 +14,8 @@ type Setting<T> = fn(&Settings) -> &Cell<T>;
 /// The settings of a `cjson` instance, which scripts can change.
 pub(super) struct Settings {
     /// Whether sparse arrays are written as objects instead of being refused. An array is sparse if
-    /// its last index exceeds both `sparse_safe` and `sparse_ratio` times its number of items.
+    /// its last index exceeds both `sparse_safe` and `sparse_ratio` times its number of items; with
+    /// a ratio of 0, none is.
     sparse_converts: Cell<bool>,
     sparse_ratio: Cell<i64>,
     sparse_safe: Cell<i64>,

@@ -86,8 +86,9 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Arc<Listener>>, OpenError> {
     Ok(listeners)
 }
 
-/// Opens the wanted addresses that are not in `present`. Returns the new set of listeners, or
-/// `present` with the error if opening fails.
+/// Opens the wanted addresses that are not in `present`. Returns the new set of listeners. If
+/// opening fails, returns the error with the previous set, in which listeners that had to be
+/// stopped are opened again; one that cannot be opened again is missing.
 pub(crate) fn change(
     present: &[Arc<Listener>],
     wanted: &Addresses,

@@ -15,7 +15,8 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// The error reply, without its line end, with the error codes and words of Redis or memcached.
+    /// The error reply, without its line end: with the text of Redis or memcached, or with text of
+    /// nagi after an error code of Redis or a kind of error of memcached.
     fn words(self, protocol: Protocol) -> String {
         match (self, protocol) {
             (Refusal::TooMany, Protocol::Resp) => "-ERR max number of clients reached".to_owned(),

@@ -25,8 +25,8 @@ pub fn make_file_size_limit_an_error() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// The signals that ask the process to stop, and SIGHUP, which is only logged. They are caught as
-/// soon as this value exists.
+/// The signals that ask the process to stop, and SIGHUP, which does not. They are caught as soon as
+/// this value exists.
 #[derive(Debug)]
 pub struct StopSignals(Signals);
 

@@ -23,7 +23,8 @@ pub(crate) struct Binary {
 /// The work for a request.
 pub(crate) struct Work<'a> {
     frame: Frame<'a>,
-    /// Set if the lengths in the frame contradict each other; `true` if the frame is too long.
+    /// Set if the lengths in the frame are refused: `true` if they are consistent, but the key or
+    /// the request is too long; `false` if they contradict each other.
     contradiction: Option<bool>,
 }
 

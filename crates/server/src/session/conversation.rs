@@ -372,10 +372,11 @@ impl Session {
         environment: &RequestEnvironment<'_>,
     ) -> SessionState {
         let info = self.info();
-        let waiting = self.waiting_bytes() + self.input.copied_bytes();
+        let waiting = self.waiting_bytes();
+        let held = waiting + self.input.copied_bytes();
         let queued = info.queued_bytes.load(Ordering::Relaxed);
-        if info.query_bytes.load(Ordering::Relaxed) != waiting || queued > 0 {
-            info.query_bytes.store(waiting, Ordering::Relaxed);
+        if info.query_bytes.load(Ordering::Relaxed) != held || queued > 0 {
+            info.query_bytes.store(held, Ordering::Relaxed);
             if waiting + queued > environment.shared.config().client_query_buffer_limit.bytes() {
                 if client_lines::REQUEST.admit() {
                     tracing::warn!(

@@ -94,8 +94,8 @@ impl Dialect {
     pub(super) fn needed_bytes(&self) -> usize {
         match self {
             Dialect::Resp(resp) => resp.needed_bytes(),
-            // All of the input is parsed: the longest requests are `get` lines of up to 8 MiB, and
-            // large values are not parsed.
+            // All of the input is parsed. The length of requests limits the work: `get` lines have
+            // at most 8 MiB, and large values are not parsed.
             Dialect::Text(_) | Dialect::Binary(_) | Dialect::Memcached => usize::MAX / 2,
         }
     }

@@ -35,9 +35,9 @@ struct PartialArgument {
 }
 
 impl PartialArgument {
-    /// Adds chunks to the buffer for the next bytes, at least one and at most as many as the pool
-    /// has warm: a chunk whose memory the kernel provides during the receive costs sixteen more
-    /// page faults.
+    /// Fills the buffer with chunks for the next bytes: up to one, or, up to the maximum, as many
+    /// as have been received and the pool has warm. A chunk whose memory the kernel provides during
+    /// the receive costs sixteen more page faults.
     fn extend_buffer(&mut self) {
         let at_hand = pool::warm().max(1);
         let most = (self.bytes / CHUNK_BYTES).min(at_hand).clamp(1, BUFFER_CHUNKS);

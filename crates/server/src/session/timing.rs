@@ -626,8 +626,8 @@ impl Timing {
         client: &Client,
         metrics: &Metrics<'_>,
     ) {
-        // Read again, since the request itself may have changed them: the change applies to it, as
-        // in Redis.
+        // The settings are read again, since the request itself may have changed them: the change
+        // applies to it, as in Redis.
         let settings = Settings::of(metrics.config);
         let is_queued = is_queued(executed.kind, client);
         let slow = !is_queued && settings.are_passed_by_request(executed.kind, phases);

@@ -130,8 +130,8 @@ impl Sessions {
                 self.slots.get_mut(token).is_some_and(|slot| slot.session.info().id == client.id);
             let worker = client.worker();
             if is_here {
-                if push.is_understood() {
-                    self.send_unsolicited(driver, token, push.output);
+                if let Some(output) = push.encode() {
+                    self.send_unsolicited(driver, token, output);
                 }
             } else if worker != self.worker {
                 tracking.put_into_outbox(worker, push);

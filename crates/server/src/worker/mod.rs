@@ -486,7 +486,8 @@ impl Sessions {
         !slot.unsent.is_empty()
     }
 
-    /// Reports such requests of all connections with unsent replies.
+    /// Reports the requests whose replies the kernel has taken in full, of all connections with
+    /// unsent replies.
     fn report_all_sent(&mut self, driver: &impl Driver) {
         let mut tokens = std::mem::take(&mut self.unsent);
         tokens.sort_unstable_by_key(|token| token.to_u64());

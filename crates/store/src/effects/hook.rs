@@ -99,7 +99,7 @@ impl ChangeHook {
         self.report(epoch, keys, effects.into_iter().flatten().collect());
     }
 
-    /// Reports the removal of an entry by the server itself: by eviction or by active expiry.
+    /// Reports the removal of an entry by eviction or expiry, not by an operation on its key.
     #[cold]
     pub(crate) fn report_removed(
         &self,

@@ -455,13 +455,13 @@ impl Segment {
         })
     }
 
-    /// Whether any bucket has words without a recorded half.
+    /// Whether any bucket may have words without a recorded half.
     #[inline]
     pub(crate) fn has_unrecorded_halves(&self) -> bool {
         self.is_full_size() && !self.header().recorded_halves & HOMES != 0
     }
 
-    /// Iterates over the buckets of homes in which some words have no recorded half.
+    /// Iterates over the buckets of homes in which words may have no recorded half.
     pub(crate) fn unrecorded_buckets(&self) -> impl Iterator<Item = usize> + Clone + use<> {
         ones(!self.header().recorded_halves & HOMES)
     }
@@ -471,8 +471,8 @@ impl Segment {
         ones(self.header().recorded_halves & HOMES)
     }
 
-    /// Iterates over the words without a recorded half: those of the buckets of homes, of the stash
-    /// and of the overflow list.
+    /// Iterates over all words that may have no recorded half: those of
+    /// [`Self::unrecorded_buckets`], of the stash and of the overflow list.
     pub(crate) fn unrecorded_words(&self) -> impl Iterator<Item = Word> + '_ {
         let stash = FULL_HOMES..self.geometry().lines - 1;
         let buckets = self.unrecorded_buckets().chain(stash);

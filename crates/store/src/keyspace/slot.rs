@@ -155,6 +155,14 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// Records an event, if any, of a collection that may have lost its last element.
+    pub(crate) fn note_some_removal(&mut self, event: Option<Event>) {
+        event.into_iter().for_each(|event| self.note(event));
+        if self.entry().is_none() {
+            self.note(Event::Del);
+        }
+    }
+
     /// Sets the effect, or that there is none, if it differs from the default.
     pub(crate) fn choose_effect(&mut self, effect: impl FnOnce() -> Option<Effect>) {
         if let Some(record) = &mut self.record {

@@ -1,4 +1,5 @@
-//! Tests every interleaving of threads that use one store with loom: `cargo xtask loom`.
+//! Loom tests of threads that use one store, in every interleaving with a limited number of
+//! preemptions: `cargo xtask loom`.
 //!
 //! Operations, latches, claims, the cut, the walk, images and trees are the real ones. The thread
 //! that makes the cut also walks, and without the reclaimer, values are freed by the thread that

@@ -60,7 +60,7 @@ pub(crate) fn longest_hold_on_cpu() -> Duration {
     ticks::duration(LONGEST_HOLD_ON_CPU.load(Ordering::Relaxed))
 }
 
-/// Resets the longest hold, and its CPU time.
+/// Resets the results of [`longest_hold`] and [`longest_hold_on_cpu`].
 pub(crate) fn reset_longest_hold() {
     LONGEST_HOLD.store(0, Ordering::Relaxed);
     LONGEST_HOLD_ON_CPU.store(0, Ordering::Relaxed);

@@ -17,12 +17,12 @@ impl Slot<'_> {
         self.collection::<Hash>()
     }
 
-    /// Sets fields; the event follows the last ones of a request. Returns how many of them are new.
+    /// Sets fields, and records `event`. Returns how many of them are new.
     fn set_fields(
         &mut self,
         pairs: &[Pair<'_>],
         limits: HashLimits,
-        are_last: bool,
+        event: Option<Event>,
     ) -> Result<usize, WrongType> {
         let expiry = (FieldExpiry::Never, self.now_ms());
         let added = self.change_collection(|hash: &mut Hash, blocks| {
@@ -33,19 +33,15 @@ impl Slot<'_> {
             let added = pairs.iter().filter(|pair| set(hash, pair)).count();
             (added, pairs.len() as u32)
         })?;
-        if are_last {
-            self.note(Event::HSet);
-        }
+        event.into_iter().for_each(|event| self.note(event));
         Ok(added)
     }
 
-    /// Removes fields; `earlier` have been removed by the same request. The event follows the last
-    /// ones, or the end of the hash. Returns how many there were.
+    /// Removes fields, and records `event` if there were any. Returns how many there were.
     fn remove_fields(
         &mut self,
         names: &[Text<'_>],
-        earlier: usize,
-        are_last: bool,
+        event: Option<Event>,
     ) -> Result<usize, WrongType> {
         if self.hash()?.is_none() {
             return Ok(0);
@@ -55,17 +51,16 @@ impl Slot<'_> {
             let removed = names.iter().filter(|name| hash.remove(name, now_ms)).count();
             (removed, removed as u32)
         })?;
-        let is_gone = self.entry().is_none();
-        if earlier + removed > 0 && (are_last || is_gone) {
-            self.note_removal(Event::HDel);
+        if removed > 0 {
+            self.note_some_removal(event);
         }
         Ok(removed)
     }
 }
 
 impl Database<'_> {
-    /// Sets fields of a hash, which is created if there is none (HSET); a request that sets many in
-    /// several steps reports its event with the last ones. Returns how many of them are new.
+    /// Sets fields of a hash, which is created if there is none (HSET), and records `event`.
+    /// Returns how many of them are new.
     ///
     /// # Errors
     /// The value is not a hash.
@@ -74,9 +69,9 @@ impl Database<'_> {
         key: Key<'_>,
         pairs: &[Pair<'_>],
         limits: HashLimits,
-        are_last: bool,
+        event: Option<Event>,
     ) -> Result<usize, WrongType> {
-        self.write(key, |slot| slot.set_fields(pairs, limits, are_last))
+        self.write(key, |slot| slot.set_fields(pairs, limits, event))
     }
 
     /// Sets a field that the hash does not have yet (HSETNX). Returns whether it was set.
@@ -93,7 +88,7 @@ impl Database<'_> {
             let now_ms = slot.now_ms();
             let is_there = slot.hash()?.is_some_and(|hash| hash.get(&pair.0, now_ms).is_some());
             if !is_there {
-                slot.set_fields(std::slice::from_ref(pair), limits, true)?;
+                slot.set_fields(std::slice::from_ref(pair), limits, Some(Event::HSet))?;
             }
             Ok(!is_there)
         })
@@ -125,9 +120,8 @@ impl Database<'_> {
         })
     }
 
-    /// Removes fields (HDEL); a hash without fields is removed. A request that removes many in
-    /// several steps, `earlier` of them so far, reports its event with the last ones. Returns how
-    /// many there were.
+    /// Removes fields (HDEL); a hash without fields is removed. `event` is recorded if there were
+    /// any. Returns how many there were.
     ///
     /// # Errors
     /// The value is not a hash.
@@ -135,10 +129,9 @@ impl Database<'_> {
         &self,
         key: Key<'_>,
         names: &[Text<'_>],
-        earlier: usize,
-        are_last: bool,
+        event: Option<Event>,
     ) -> Result<usize, WrongType> {
-        self.write(key, |slot| slot.remove_fields(names, earlier, are_last))
+        self.write(key, |slot| slot.remove_fields(names, event))
     }
 
     /// Calls `look` with the hash under a key.

@@ -6,7 +6,7 @@ use crate::entry::view::EntryView;
 use crate::index::table::Table;
 use crate::keyspace::database::Database;
 
-/// The number of random entries that are examined, since some may have expired.
+/// The maximum number of random entries that are examined: some may have expired.
 const PICKS: usize = 200;
 
 /// How many positions are examined in one shard; most hold an entry.

@@ -107,14 +107,6 @@ impl Slot<'_> {
         }
         Ok(placed)
     }
-
-    /// Records an event, if any, of a sorted set that may have lost its last member.
-    fn note_some_removal(&mut self, event: Option<Event>) {
-        event.into_iter().for_each(|event| self.note(event));
-        if self.entry().is_none() {
-            self.note(Event::Del);
-        }
-    }
 }
 
 impl Database<'_> {

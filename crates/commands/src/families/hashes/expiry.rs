@@ -53,8 +53,9 @@ pub(super) fn moment(
     if at_ms > LATEST_MS { Err(invalid_expire_time(command)) } else { Ok(at_ms) }
 }
 
-/// Checks that `FIELDS`, a number and as many names of fields are at the argument `at` and to the
-/// end. Returns the position of the first name. `not_positive` is the error for a number below one.
+/// Checks that the arguments from `at` on are `FIELDS`, a number, and exactly as many names of
+/// fields. Returns the position of the first name. `not_positive` is the error for a number below
+/// one.
 ///
 /// # Errors
 /// FIELDS is missing, or the number is not that of the remaining arguments.

@@ -62,10 +62,10 @@ fn set_fields<'a>(
         return set_many_fields(cx, command, answer);
     }
     let added = if count == 1 {
-        cx.db.set_fields(key, &[pair(args, 2)], limits, true)?
+        cx.db.set_fields(key, &[pair(args, 2)], limits, Some(Event::HSet))?
     } else {
         let pairs: Vec<_> = (2..args.len()).step_by(2).map(|at| pair(args, at)).collect();
-        cx.db.set_fields(key, &pairs, limits, true)?
+        cx.db.set_fields(key, &pairs, limits, Some(Event::HSet))?
     };
     answer(&mut cx.reply, added);
     Ok(())
@@ -83,7 +83,8 @@ fn set_many_fields(
         while at < args.len() {
             let end = args.len().min(at + 2 * FIELDS_PER_HOLD);
             let pairs: Vec<_> = (at..end).step_by(2).map(|at| pair(args, at)).collect();
-            added += cx.db.set_fields(key, &pairs, limits, end == args.len())?;
+            let event = (at == 2).then_some(Event::HSet);
+            added += cx.db.set_fields(key, &pairs, limits, event)?;
             at = end;
             if slice.is_over() && at < args.len() {
                 return Ok(false);
@@ -279,8 +280,9 @@ fn hdel<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             let (key, args) = (cx.key(cx.args.at(1)), cx.args);
             while at < args.len() {
                 let names: Vec<_> = args.from(at).take(FIELDS_PER_HOLD).map(Text::new).collect();
+                let event = (removed == 0).then_some(Event::HDel);
+                removed += cx.db.remove_fields(key, &names, event)?;
                 at += names.len();
-                removed += cx.db.remove_fields(key, &names, removed, at == args.len())?;
                 if slice.is_over() && at < args.len() {
                     return Ok(false);
                 }
@@ -290,7 +292,7 @@ fn hdel<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         });
     }
     let names: Vec<_> = args.from(2).map(Text::new).collect();
-    let removed = cx.db.remove_fields(cx.key(args.at(1)), &names, 0, true)?;
+    let removed = cx.db.remove_fields(cx.key(args.at(1)), &names, Some(Event::HDel))?;
     cx.reply.integer(removed as i64);
     Ok(())
 }

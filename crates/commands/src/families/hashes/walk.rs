@@ -243,7 +243,7 @@ fn hrandfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     })
 }
 
-/// Replies with a random field; null if the hash is missing or no such field was found.
+/// Replies with a random field; null if the hash is missing or all drawn fields have expired.
 fn random_field(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
     /// Maximum fields that are drawn until one has not expired. Expired fields are removed soon.
     const DRAWS: u64 = 64;

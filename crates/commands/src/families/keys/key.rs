@@ -25,16 +25,7 @@ pub(crate) static ALL: &[&Command] = &[
 
 fn del<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if multi_key::is_long(&DEL.keys, args) {
-        return multi_key::each_key(
-            cx,
-            &DEL.keys,
-            0,
-            |cx, position, removed| {
-                let key = cx.key(cx.args.at(position));
-                *removed += i64::from(cx.db.delete(key));
-            },
-            |cx, removed| cx.reply.integer(*removed),
-        );
+        return multi_key::count(cx, &DEL.keys, |db, key| db.delete(key));
     }
     let removed = if args.len() == 2 {
         usize::from(cx.db.delete(cx.key(args.at(1))))
@@ -80,16 +71,9 @@ pub(crate) static UNLINK: Command = Command {
 
 fn exists<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if multi_key::is_long(&EXISTS.keys, args) {
-        return multi_key::each_key(
-            cx,
-            &EXISTS.keys,
-            0,
-            |cx, position, count| {
-                let key = cx.key(cx.args.at(position));
-                *count += cx.db.untouched().get(key, |entry| i64::from(entry.is_some()));
-            },
-            |cx, count| cx.reply.integer(*count),
-        );
+        return multi_key::count(cx, &EXISTS.keys, |db, key| {
+            db.untouched().get(key, |entry| entry.is_some())
+        });
     }
     let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
     cx.reply.integer(cx.db.untouched().count_existing(&keys) as i64);

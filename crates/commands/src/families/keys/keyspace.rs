@@ -105,8 +105,8 @@ pub(crate) static KEYS: Command = Command {
 const STRIDE: usize = 64;
 
 /// The length with which encoded keys are put into a chunk, and the capacity that is kept for the
-/// next keys. In between, the keys of a stride fit if they have up to 256 bytes; for longer keys,
-/// memory is allocated while the latch is held.
+/// next keys. In between, the keys of a stride fit if each has up to 256 bytes when encoded; for
+/// longer keys, memory is allocated while the latch is held.
 const FULL_BYTES: usize = 48 << 10;
 const KEPT_BYTES: usize = 64 << 10;
 

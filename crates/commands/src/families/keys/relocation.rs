@@ -231,16 +231,9 @@ pub(crate) static RANDOMKEY: Command = Command {
 
 fn touch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if multi_key::is_long(&TOUCH.keys, args) {
-        return multi_key::each_key(
-            cx,
-            &TOUCH.keys,
-            0,
-            |cx, position, count| {
-                let key = cx.key(cx.args.at(position));
-                *count += cx.db.touching().get(key, |entry| i64::from(entry.is_some()));
-            },
-            |cx, count| cx.reply.integer(*count),
-        );
+        return multi_key::count(cx, &TOUCH.keys, |db, key| {
+            db.touching().get(key, |entry| entry.is_some())
+        });
     }
     let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
     cx.reply.integer(cx.db.touching().count_existing(&keys) as i64);

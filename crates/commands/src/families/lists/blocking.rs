@@ -70,7 +70,7 @@ impl Wanted for Elements {
             }
         };
         match multi_key::are_long(&keys) {
-            // The caller has claimed them.
+            // A new request has claimed the keys; for a blocked client, few are left here.
             true => (0..).zip(keys.chunks(1)).find_map(|(place, key)| pop(key, place)),
             false => pop(&keys, 0),
         }

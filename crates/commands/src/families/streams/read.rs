@@ -142,7 +142,8 @@ impl Reading {
     ) -> Result<Streams, WrongType> {
         let keys: Vec<_> = self.keys.iter().map(|name| db.key(name)).collect();
         let streams = match multi_key::are_long(&keys) {
-            // The caller has claimed them.
+            // Latches of so many keys would delay all clients. A new request has claimed the keys;
+            // that of a blocked client is served with those that have changed.
             true => keys.iter().map(|key| db.stream(*key)).collect(),
             false => db.streams(&keys),
         };

@@ -289,7 +289,8 @@ fn gather(
         for (position, group) in positions.skip(cursor.key) {
             if let Some(name) = args.get(position) {
                 if let Some(claiming) = &mut claiming {
-                    // A script may change a key that an earlier script only reads.
+                    // A script may change a key that an earlier request only reads, and a claim for
+                    // reading cannot become one for writing.
                     let is_leased = cx.client.leased.is_some();
                     let intent = if is_leased { Intent::Write } else { group.intent() };
                     claiming.add(cx.db.key(name), intent);

@@ -10,7 +10,7 @@ use super::watch::{self, Offer};
 use super::{Context, Error, Verb, operation, statistics};
 use crate::runtime::arguments::value;
 use crate::runtime::{gate, rights};
-use crate::{Access, HookFlags, Keys};
+use crate::{Access, Keys};
 use flags::Flags;
 use nagi_proto::Args;
 use nagi_proto::memcached::base64;
@@ -45,7 +45,7 @@ fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     let key = cx.key(name);
     // Without room for an entry, a miss stays one.
-    let vivify = flags.vivified.filter(|_| operation::make_room(cx, key, 0).is_ok());
+    let vivify = flags.vivified.filter(|_| operation::has_room(cx));
     let fetch = Fetch {
         expiry: flags.expiry.unwrap_or(Expiry::Keep),
         expiry_first: flags.expiry_before_refresh,
@@ -174,11 +174,9 @@ pub fn forget_refused<'a>(cx: &mut Context<'a>, verb: &Verb, args: Args<'a>) {
     let options = SetOptions::default();
     let offer = watch::offered(cx, || Offer::plain(options, 0));
     watch::refused(cx, key, "too_large", offer);
-    const PAUSED: HookFlags =
-        HookFlags::SAVING.union(HookFlags::PAUSED_WRITES).union(HookFlags::PAUSED_ALL);
     let is_allowed = rights::may_run_verb(cx, verb.right, &verb.keys, std::iter::once(name))
         && gate::refusal_of_verb(cx.hooks.reasons(), &verb.keys).is_none()
-        && !cx.hooks.reasons().intersects(PAUSED)
+        && !cx.hooks.is_paused(cx.db.now_ms())
         && meets_claim(cx, name).is_none();
     if is_allowed {
         watch::looks_up(cx, key);
@@ -284,7 +282,7 @@ pub(super) static MA: Verb = Verb {
     right: "incrby",
     syntax: "<key> <flags>*",
     words: 2,
-    keys: Keys::one(Access::RW.union(Access::UPDATE)),
+    keys: Keys::one(Access::RW.union(Access::ACCESS).union(Access::UPDATE)),
     summary: "Counts up or down, from a number of the client's choice where there is none",
     run: ma,
 };

@@ -48,7 +48,7 @@ impl User {
         self.root.is_everything()
     }
 
-    /// Whether it is a default user that was only changed by `requirepass`.
+    /// Whether its state is one in which `requirepass` can leave the default user.
     pub(super) fn has_one_password_at_most(&self) -> bool {
         self.is_on
             && self.is_unlimited()

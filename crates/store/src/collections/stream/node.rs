@@ -176,7 +176,7 @@ pub struct NewEntry<'a> {
     node: Option<Node>,
 }
 
-/// The minimum size of an entry, in bytes, that gets a separate node.
+/// An entry gets a separate node if its names and values have more bytes than this.
 const LARGE_BYTES: usize = 16 * 1024;
 
 impl<'a> NewEntry<'a> {

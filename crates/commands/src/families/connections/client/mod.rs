@@ -127,7 +127,8 @@ pub(crate) fn name(word: &[u8]) -> Result<String, Error> {
     ))
 }
 
-/// A word for CLIENT LIST, whose fields are separated by spaces; `None` if it contains one.
+/// A word for CLIENT LIST, whose fields are separated by spaces; `None` unless all bytes are
+/// printable ASCII characters other than a space.
 fn printable(word: &[u8]) -> Option<String> {
     word.iter().all(u8::is_ascii_graphic).then(|| String::from_utf8_lossy(word).into_owned())
 }
