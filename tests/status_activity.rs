@@ -304,3 +304,34 @@ fn requests_over_http_are_counted() {
     })
     .expect("they are");
 }
+
+#[test]
+fn http_connections_are_listed_between_their_requests() {
+    let server = nagi(&[]);
+    let (mut pages, mut commands) = (Client::of(&server), Client::of(&server));
+    for _ in 0..2 {
+        assert_eq!(pages.get("/healthz").0, 200);
+    }
+    assert_eq!(commands.get("/GET/key").0, 200);
+    let listed = || -> Vec<serde_json::Value> {
+        let rows = json(&server, "")["stats"].as_array().expect("a list").clone();
+        let is_kept = |it: &serde_json::Value| it["state"] == "idle" && it["requests"] != 0;
+        rows.into_iter().filter(is_kept).collect()
+    };
+    until("both connections", || {
+        let mut rows = listed();
+        rows.sort_by_key(|it| it["method"].to_string());
+        let [pages, commands] = &*rows else { return None };
+        let is_idle = pages["method"] == ""
+            && pages["protocol"] == "HTTP"
+            && pages["worker"].is_null()
+            && pages["requests"] == 2;
+        let is_shown = commands["method"] == "get" && commands["worker"].is_number();
+        (is_idle && is_shown && pages["remote_addr"] != commands["remote_addr"]).then_some(())
+    })
+    .expect("each is listed once");
+    let (_, page) = get(&server, "/server-status");
+    assert!(page.contains("<td class=\"text\">HTTP</td><td class=\"text\"></td>"), "{page}");
+    drop(pages);
+    until("the end of one", || (listed().len() == 1).then_some(())).expect("it is not listed");
+}

@@ -44,7 +44,7 @@ pub use state::client::{Class, Client, ClientInfo, ClientNames, Marks, ReplyMode
 pub use state::events_listener::EventsListener;
 pub use state::hooks::{HookFlags, RequestHooks};
 pub use state::http_client::HttpClient;
-pub use state::http_tally::{HttpTally, HttpTotals};
+pub use state::http_tally::{HttpConnection, HttpTally, HttpTotals};
 pub use state::latency_monitor::Latency;
 pub use state::monitors::Monitors;
 pub use state::process::Process;

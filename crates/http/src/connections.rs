@@ -4,13 +4,13 @@
 //! At the limit, a new connection replaces an idle one, so that pages about the server are always
 //! available.
 
-use crate::site::Site;
+use crate::site::{IdleConnection, Site};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use socket2::SockRef;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::io;
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +72,11 @@ struct Counts {
 #[derive(Debug)]
 struct Watched {
     socket: Arc<TcpStream>,
+    peer: SocketAddr,
+    /// Its number in lists of clients.
+    number: u64,
+    /// The check before which it was opened.
+    opened_at: u32,
     progress: Progress,
     task: AbortHandle,
     ended_looks: u32,
@@ -90,6 +95,7 @@ pub(crate) struct Place {
 pub(crate) struct Progress {
     counts: Rc<Counts>,
     stage: Rc<Cell<Stage>>,
+    requests: Rc<Cell<u64>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +121,7 @@ impl Answering {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        let Progress { counts, stage } = &self.0;
+        let Progress { counts, stage, .. } = &self.0;
         counts.answered.set(counts.answered.get().saturating_sub(1));
         stage.set(Stage::Awaits { since: counts.looks.get(), within: IDLE });
     }
@@ -124,12 +130,17 @@ impl Drop for Answering {
 impl Progress {
     fn new(counts: &Rc<Counts>) -> Self {
         let stage = Stage::Awaits { since: counts.looks.get(), within: FIRST_REQUEST_WITHIN };
-        Progress { counts: Rc::clone(counts), stage: Rc::new(Cell::new(stage)) }
+        Progress {
+            counts: Rc::clone(counts),
+            stage: Rc::new(Cell::new(stage)),
+            requests: Rc::default(),
+        }
     }
 
     /// Records that a request has arrived.
     pub(crate) fn request_begins(&self) -> Answering {
         self.stage.set(Stage::Answers);
+        self.requests.set(self.requests.get() + 1);
         self.counts.answered.set(self.counts.answered.get() + 1);
         Answering(self.clone())
     }
@@ -234,12 +245,21 @@ impl Connections {
     pub(crate) fn watch(
         &self,
         number: usize,
-        socket: Arc<TcpStream>,
+        (socket, peer): (Arc<TcpStream>, SocketAddr),
         progress: Progress,
         task: AbortHandle,
     ) {
         if let Some(place) = self.places.borrow_mut().get_mut(number) {
-            *place = Some(Watched { socket, progress, task, ended_looks: 0, is_leaving: false });
+            *place = Some(Watched {
+                socket,
+                peer,
+                number: self.site.next_connection_number(),
+                opened_at: self.counts.looks.get(),
+                progress,
+                task,
+                ended_looks: 0,
+                is_leaving: false,
+            });
             if self.watched.replace(self.watched.get() + 1) == 0 {
                 self.begun.notify_one();
             }
@@ -279,6 +299,19 @@ impl Connections {
                 watched.task.abort();
             }
         }
+        let looks = self.counts.looks.get();
+        let idle = watched.iter().filter_map(|it| it.idle(looks)).collect();
+        self.site.note_idle_connections(idle);
+    }
+}
+
+impl Watched {
+    /// The connection in lists, after `looks` checks, if it awaits a request.
+    fn idle(&self, looks: u32) -> Option<IdleConnection> {
+        let (idle_s, _) = self.progress.awaited_for()?;
+        let age_s = looks.wrapping_sub(self.opened_at);
+        let requests = self.progress.requests.get();
+        Some(IdleConnection { number: self.number, address: self.peer, age_s, idle_s, requests })
     }
 }
 
@@ -293,6 +326,10 @@ impl Drop for Place {
         let Connections { places, vacant, watched, site, .. } = &*self.connections;
         let was_watched = places.borrow_mut().get_mut(self.number).and_then(Option::take);
         watched.set(watched.get() - usize::from(was_watched.is_some()));
+        if watched.get() == 0 {
+            // The checks pause.
+            site.note_idle_connections(Vec::new());
+        }
         vacant.borrow_mut().push(self.number);
         site.note_connections(self.connections.taken());
     }
@@ -384,6 +421,8 @@ mod tests {
                 let (place, progress) = (connections.place().unwrap(), connections.progress());
                 drop(progress.request_begins());
                 let task = spawn_local(std::future::pending::<()>());
+                let peer_address = peer.local_addr().unwrap();
+                let socket = (socket, peer_address);
                 connections.watch(place.number(), socket, progress, task.abort_handle());
                 held.push((place, peer, task));
                 (0..=IDLE).for_each(|_| connections.look());
@@ -400,10 +439,11 @@ mod tests {
         let test = async {
             let (connections, sockets) = (Connections::new(3, site()), sockets(3).await);
             let mut served = Vec::new();
-            for (socket, _) in &sockets {
+            for (socket, peer) in &sockets {
                 let (place, progress) = (connections.place().unwrap(), connections.progress());
                 let task = spawn_local(std::future::pending::<()>()).abort_handle();
-                connections.watch(place.number(), Arc::clone(socket), progress.clone(), task);
+                let socket = (Arc::clone(socket), peer.local_addr().unwrap());
+                connections.watch(place.number(), socket, progress.clone(), task);
                 served.push((place, progress));
                 connections.look();
             }

@@ -24,4 +24,4 @@ pub use gateway::fuzzing;
 pub use hyper::body::Bytes;
 pub use listening::{Running, bind, start};
 pub use nagi_pipe::{ClientEnd, Notifier, PipeClosed, Taken, Wakes, WorkerEnd, pipe};
-pub use site::{Answer, Ask, GatewaySettings, Requester, Rule, Site, WorkerClient};
+pub use site::{Answer, Ask, GatewaySettings, IdleConnection, Requester, Rule, Site, WorkerClient};

@@ -160,7 +160,7 @@ async fn accept(listener: TcpListener, gateway: Arc<Gateway>, connections: Rc<Co
         let conversation = Conversation { peer, progress: progress.clone(), place };
         let stream = Arc::clone(&socket);
         let task = spawn_local(conversation.hold(stream, Arc::clone(&gateway)));
-        connections.watch(number, socket, progress, task.abort_handle());
+        connections.watch(number, (socket, peer), progress, task.abort_handle());
         if were_full {
             // The connection that ends for this one needs a turn to end.
             tokio::task::yield_now().await;

@@ -18,6 +18,21 @@ pub struct Requester<'a> {
     pub is_web_socket: bool,
 }
 
+/// A connection that awaits its next request, for lists of clients. No worker knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleConnection {
+    /// Its number, from [`Site::next_connection_number`].
+    pub number: u64,
+    /// The peer's address.
+    pub address: SocketAddr,
+    /// The time since it was opened, in seconds.
+    pub age_s: u32,
+    /// The time since its last response, in seconds.
+    pub idle_s: u32,
+    /// Its requests so far.
+    pub requests: u64,
+}
+
 /// The site's record of a worker connection's client.
 pub trait WorkerClient: Send {
     /// Records that the connection now carries the requests of this client.
@@ -159,6 +174,14 @@ pub trait Site: Send + Sync + 'static {
 
     /// Records how many connections there are, without WebSockets.
     fn note_connections(&self, _connections: usize) {}
+
+    /// A number for a new connection, unique over the life of the process.
+    fn next_connection_number(&self) -> u64 {
+        0
+    }
+
+    /// Records which connections await a request, once a second.
+    fn note_idle_connections(&self, _idle: Vec<IdleConnection>) {}
 
     /// Records how many WebSockets there are.
     fn note_web_sockets(&self, _web_sockets: usize) {}

@@ -2,6 +2,8 @@
 //! and current connections.
 
 use nagi_store::Counter;
+use parking_lot::Mutex;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Statuses of refusals because of a limit: too many requests of a client, or no capacity for
@@ -15,6 +17,22 @@ pub struct HttpTally {
     refusals: [Counter; 2],
     connections: AtomicUsize,
     web_sockets: AtomicUsize,
+    idle: Mutex<Vec<HttpConnection>>,
+}
+
+/// A connection that awaits its next request.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpConnection {
+    /// Its number, unique over the life of the process, also among connections of workers.
+    pub id: u64,
+    /// The peer's address.
+    pub address: SocketAddr,
+    /// The time since it was opened, in seconds.
+    pub age_s: u64,
+    /// The time since its last response, in seconds.
+    pub idle_s: u64,
+    /// Its requests so far.
+    pub requests: u64,
 }
 
 /// The counters since the last reset.
@@ -56,6 +74,16 @@ impl HttpTally {
     /// Records how many WebSockets there are.
     pub fn set_web_sockets(&self, web_sockets: usize) {
         self.web_sockets.store(web_sockets, Ordering::Relaxed);
+    }
+
+    /// Records which connections await a request.
+    pub fn set_idle(&self, idle: Vec<HttpConnection>) {
+        *self.idle.lock() = idle;
+    }
+
+    /// The connections that awaited a request within the last second.
+    pub(crate) fn idle(&self) -> Vec<HttpConnection> {
+        self.idle.lock().clone()
     }
 
     /// The current values minus those of `baseline`.

@@ -1,7 +1,11 @@
 //! Samples of connections, for the lists on pages.
 
+use crate::state::http_tally::HttpConnection;
 use crate::{ClientInfo, Marks, Server};
 use nagi_store::ticks;
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A connection at the time of a sample.
@@ -19,8 +23,8 @@ pub struct ClientSample {
     pub library: String,
     /// The protocol.
     pub protocol: &'static str,
-    /// The worker that owns it.
-    pub worker: usize,
+    /// The worker that owns it; none of an HTTP connection between two requests.
+    pub worker: Option<usize>,
     /// Its state.
     pub state: &'static str,
     /// The last command, in lower case.
@@ -99,7 +103,7 @@ pub(super) fn list(
             user,
             library,
             protocol,
-            worker: client.worker(),
+            worker: Some(client.worker()),
             state: if has_script == Some(client.id) { "executing" } else { state(client) },
             command: server.commands().label(client.last_command.load(Relaxed)).to_owned(),
             key: client.shown_key.text(),
@@ -120,7 +124,30 @@ pub(super) fn list(
             busy_ticks,
         }
     };
-    clients.iter().map(|client| sample(client)).collect()
+    let mut samples: Vec<_> = clients.iter().map(|client| sample(client)).collect();
+    samples.extend(idle_http(server, &clients));
+    samples.sort_by_key(|sample| sample.id);
+    samples
+}
+
+/// HTTP connections that await a request. A worker's connection with the same address still shows
+/// the last request of one, in which case it is not listed again.
+fn idle_http(server: &dyn Server, clients: &[Arc<ClientInfo>]) -> Vec<ClientSample> {
+    let of_http = clients.iter().filter_map(|client| client.http_client.as_ref());
+    let shown: HashSet<SocketAddr> = of_http.map(|http| http.address()).collect();
+    let mut idle = server.statistics().http.idle();
+    idle.retain(|it| !shown.contains(&it.address));
+    let sample = |it: HttpConnection| ClientSample {
+        id: it.id,
+        address: it.address.to_string(),
+        protocol: "HTTP",
+        state: "idle",
+        age_s: it.age_s,
+        idle_s: it.idle_s,
+        requests: it.requests,
+        ..ClientSample::default()
+    };
+    idle.into_iter().map(sample).collect()
 }
 
 /// The states of connections.

@@ -90,7 +90,7 @@ const COLUMNS: [(&str, Column); 21] = [
     ("busy_ns_per_second", Column::Figure(|it| it.busy_ns_per_second)),
     ("requests", Column::Figure(|it| it.requests)),
     ("requests_per_second", Column::Figure(|it| it.requests_per_second)),
-    ("worker", Column::Figure(|it| it.worker as u64)),
+    ("worker", Column::Figure(|it| it.worker.map_or(0, |worker| worker as u64 + 1))),
     ("database", Column::Figure(|it| it.database as u64)),
     ("remote_addr", Column::Text(|it| &it.address)),
     ("name", Column::Text(|it| &it.name)),

@@ -146,7 +146,7 @@ fn executed_by(sample: &Sample, worker: usize) -> String {
     let script = sample.running_script;
     if worker < sample.workers.len() {
         let has_script = |id: u64| script.is_some_and(|script| script.client == id);
-        let runs = |it: &&ClientSample| it.worker == worker && it.state == "executing";
+        let runs = |it: &&ClientSample| it.worker == Some(worker) && it.state == "executing";
         let running = clients.find(|it| runs(it) && !has_script(it.id));
         return running
             .map_or(String::new(), |it| format!("{} {} (client {})", it.command, it.key, it.id));
@@ -425,7 +425,7 @@ fn row(client: &ClientSample) -> Vec<Cell> {
         Cell::text(&client.name),
         Cell::text(&client.library),
         Cell::text(client.protocol),
-        Cell::number(client.worker),
+        client.worker.map_or_else(|| Cell::text(""), Cell::number),
         Cell::State(client.state.to_owned()),
         Cell::text(&client.command),
         Cell::text(&client.key),

@@ -13,10 +13,12 @@ use nagi_commands::status::{
     Format, ListOptions, SCRIPT, STYLE, Sample, StatusForm, auto, is_ready, json, metrics, page,
 };
 use nagi_commands::{
-    Config, HttpClient, HttpRule, HttpRuleTexts, HttpRules, Server as _, admission, rights,
+    Config, HttpClient, HttpConnection, HttpRule, HttpRuleTexts, HttpRules, Server as _, admission,
+    rights,
 };
 use nagi_http::{
-    Answer, Ask, Bell, Bytes, GatewaySettings, Requester, Rule, Site, WorkerClient, WorkerEnd,
+    Answer, Ask, Bell, Bytes, GatewaySettings, IdleConnection, Requester, Rule, Site, WorkerClient,
+    WorkerEnd,
 };
 use nagi_store::accounting;
 use parking_lot::RwLock;
@@ -426,6 +428,21 @@ impl Site for SampleStore {
 
     fn note_connections(&self, connections: usize) {
         self.shared.statistics().http.set_connections(connections);
+    }
+
+    fn next_connection_number(&self) -> u64 {
+        self.shared.registry.next_id()
+    }
+
+    fn note_idle_connections(&self, idle: Vec<IdleConnection>) {
+        let shown = |it: IdleConnection| HttpConnection {
+            id: it.number,
+            address: it.address,
+            age_s: it.age_s.into(),
+            idle_s: it.idle_s.into(),
+            requests: it.requests,
+        };
+        self.shared.statistics().http.set_idle(idle.into_iter().map(shown).collect());
     }
 
     fn note_web_sockets(&self, web_sockets: usize) {
