@@ -10,8 +10,9 @@ const VALUES = 500;
 const FUNCTIONS = 32;
 const MESSAGES = 100;
 
-const connect = (options = {}) =>
-  new Redis({ url: process.env.NAGI_HTTP, token: 'unused', enableTelemetry: false, ...options });
+const connect = (options = {}) => new Redis({
+  url: process.env.NAGI_HTTP, token: process.env.NAGI_PASSWORD, enableTelemetry: false, ...options,
+});
 
 async function values(redis) {
   const user = { name: 'Ada', tags: ['x', 'ü', '\u0000'], nested: { deep: [1, null, true] } };
@@ -143,6 +144,9 @@ async function errors(redis) {
   await assert.rejects(redis.incr('text'), /not an integer/);
   await assert.rejects(redis.hget('text', 'x'), /WRONGTYPE/);
   await redis.del('text');
+  const stranger = connect({ token: 'wrong', retry: false });
+  await assert.rejects(stranger.set('text', 'x'), /a password is needed/);
+  await assert.rejects(stranger.pipeline().set('text', 'x').exec(), /a password is needed/);
 }
 
 run(async () => {

@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Number of lines of a failed job's output that are shown; the log contains all of them.
 const SHOWN_LINES: usize = 40;
 
+/// The password of the server for programs that use HTTP, which send it as a bearer token.
+const PASSWORD: &str = "a+b/c=1~%20";
+
 /// A job, in its language's folder in `tests/programs`.
 struct Program {
     name: &'static str,
@@ -145,13 +148,13 @@ fn run_program(program: &Program, nagi: &Path, on_redis: bool) -> Result<Outcome
     if on_redis && program.speaks == Protocol::Http {
         return Ok(Outcome::Skipped("redis-server has no HTTP".to_owned()));
     }
-    let mut server = if on_redis { Server::redis() } else { start_nagi(nagi)? };
+    let mut server = if on_redis { Server::redis() } else { start_nagi(nagi, &program.speaks)? };
     let log = log_path(program)?;
     let mut job = program.language.job(program.job);
     let resp = server.resp();
     job.env("NAGI_HOST", resp.ip().to_string()).env("NAGI_PORT", resp.port().to_string());
     if program.speaks == Protocol::Http {
-        job.env("NAGI_HTTP", format!("http://{}", server.http()));
+        job.env("NAGI_HTTP", format!("http://{}", server.http())).env("NAGI_PASSWORD", PASSWORD);
     }
     let status = wait(&mut job, &log)?;
     let printed = fs::read_to_string(&log).unwrap_or_default();
@@ -167,9 +170,12 @@ fn run_program(program: &Program, nagi: &Path, on_redis: bool) -> Result<Outcome
     })
 }
 
-fn start_nagi(binary: &Path) -> Result<Server> {
+fn start_nagi(binary: &Path, protocol: &Protocol) -> Result<Server> {
     let mut command = Command::new(binary);
     command.args(["serve", "--http-port", "any"]);
+    if *protocol == Protocol::Http {
+        command.args(["--requirepass", PASSWORD]);
+    }
     Server::start_nagi(command).map_err(|problem| anyhow!(problem))
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// The packages for `cargo xtask test`.
-pub(super) const TOOLS: [&str; 15] = [
+pub(super) const TOOLS: [&str; 16] = [
     "redis-tools",
     "redis-server",
     "memcached",
@@ -45,6 +45,7 @@ pub(super) const TOOLS: [&str; 15] = [
     "nginx",
     "apache2-bin",
     "apache2-utils",
+    "wrk",
 ];
 
 /// The packages for `cargo xtask test` that the machine may provide. The second is pip as a wheel,

@@ -19,10 +19,10 @@ use crate::{process, workspace};
 use debian::Wanted;
 
 /// Must be raised when setup changes, so that it runs again.
-const SETUP_VERSION: u32 = 11;
+const SETUP_VERSION: u32 = 12;
 
 /// The programs that tests start, with the packages to install by hand on other systems.
-const PROGRAMS: [(&str, &str); 21] = [
+const PROGRAMS: [(&str, &str); 22] = [
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),
     ("memcached", "memcached"),
@@ -44,6 +44,7 @@ const PROGRAMS: [(&str, &str); 21] = [
     ("nginx", "nginx"),
     ("apache2", "apache2-bin"),
     ("ab", "apache2-utils"),
+    ("wrk", "wrk"),
 ];
 
 /// Programs for tests of slow links and slow disks. Without them, these tests are skipped.

@@ -1,5 +1,5 @@
 //! Commands over HTTP: nagi's gateway is compared with webdis in front of Valkey. The same client
-//! program (`ab`) measures both, with their processor time.
+//! programs (`ab` and `wrk`) measure both, with their processor time.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,10 +16,74 @@ use crate::bench::report::{Table, ratio};
 use crate::bench::usage::CpuTime;
 use crate::process;
 
-/// The ways of using connections, and ab's flag for each.
-const MANNERS: [(&str, &[&str]); 2] = [("a connection a request", &[]), ("kept alive", &["-k"])];
+/// The ways of using connections, and the client of each.
+const MANNERS: [(&str, Client); 3] = [
+    ("a connection a request, ab", Client::Ab(&[])),
+    ("kept alive, ab", Client::Ab(&["-k"])),
+    ("kept alive, wrk", Client::Wrk),
+];
 const CLIENTS: &str = "10";
+/// The number of ab's requests, and how long wrk sends requests, in seconds.
 const REQUESTS: usize = 60_000;
+const SECONDS: usize = 3;
+
+/// A program that sends requests.
+#[derive(Clone, Copy)]
+enum Client {
+    /// Debian's ab, with these flags.
+    Ab(&'static [&'static str]),
+    /// wrk, with one thread.
+    Wrk,
+}
+
+/// What a client reports.
+struct Sent {
+    requests: f64,
+    requests_per_second: f64,
+}
+
+impl Client {
+    /// Sends requests for `url`; all of them must be answered well. `shortened` divides their
+    /// number.
+    fn run(self, url: &str, shortened: usize) -> Result<Sent> {
+        match self {
+            Client::Ab(flags) => {
+                let mut command = tool("ab");
+                let requests = (REQUESTS / shortened).to_string();
+                command.args(["-q", "-n", &requests, "-c", CLIENTS]).args(flags).arg(url);
+                let told = process::output(&mut command)?;
+                if number(&told, "Failed requests:")? > 0.0 || told.contains("Non-2xx") {
+                    bail!("requests have failed\n{told}");
+                }
+                Ok(Sent {
+                    requests: number(&told, "Complete requests:")?,
+                    requests_per_second: number(&told, "Requests per second:")?,
+                })
+            }
+            Client::Wrk => {
+                let mut command = tool("wrk");
+                let seconds = format!("{}s", SECONDS.div_ceil(shortened));
+                command.args(["-t", "1", "-c", CLIENTS, "-d", &seconds, url]);
+                let told = process::output(&mut command)?;
+                if told.contains("Socket errors") || told.contains("Non-2xx") {
+                    bail!("requests have failed\n{told}");
+                }
+                let total = told.lines().find(|line| line.contains(" requests in "));
+                Ok(Sent {
+                    requests: number(total.context("wrk does not say how many")?.trim(), "")?,
+                    requests_per_second: number(&told, "Requests/sec:")?,
+                })
+            }
+        }
+    }
+}
+
+/// The number at the start of a line, after `name`.
+fn number(told: &str, name: &str) -> Result<f64> {
+    let line = told.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.with_context(|| format!("there is no line {name}: {told}"))
+}
 
 /// The address of a gateway, and the processes that serve it.
 struct Gateway {
@@ -65,25 +129,15 @@ impl Gateway {
     }
 
     /// Returns the requests per second, and the processor time per request in microseconds.
-    fn measure(&self, manner: &[&str], requests: usize) -> Result<Figures> {
+    fn measure(&self, client: Client, shortened: usize) -> Result<Figures> {
         let before = self.cpu()?;
         let url = format!("http://{}/GET/key.txt", self.address);
-        let mut command = tool("ab");
-        command.args(["-q", "-n", &requests.to_string(), "-c", CLIENTS]).args(manner).arg(url);
-        let told = process::output(&mut command)?;
-        let number = |name: &str| {
-            let line = told.lines().find_map(|line| line.strip_prefix(name));
-            let number = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-            number.with_context(|| format!("ab does not say {name}: {told}"))
-        };
-        if number("Failed requests:")? > 0.0 || told.contains("Non-2xx") {
-            bail!("{}: requests have failed\n{told}", self.name);
-        }
+        let sent = client.run(&url, shortened).with_context(|| self.name)?;
         let spent = self.cpu()?.into_iter().zip(before).map(|(now, then)| now.since(then));
         let seconds: f64 = spent.map(|spent| spent.user + spent.system).sum();
         Ok(Figures::from([
-            ("requests_per_second", number("Requests per second:")?),
-            ("cpu_us_per_request", seconds / requests as f64 * 1e6),
+            ("requests_per_second", sent.requests_per_second),
+            ("cpu_us_per_request", seconds / sent.requests * 1e6),
         ]))
     }
 }
@@ -99,15 +153,15 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
             server.connect_resp().check(&format!("SET key {}", "x".repeat(100)), "+OK\r\n");
         }
     }
-    let requests = if arguments.quick { REQUESTS / 10 } else { REQUESTS };
+    let shortened = if arguments.quick { 10 } else { 1 };
     let mut table = Table::new(&["GET of 100 bytes, 10 clients", "", "requests/s", "CPU us"]);
     let mut details =
         Table::new(&["workload", "server", "requests_per_second", "cpu_us_per_request"]);
-    for (name, manner) in MANNERS {
+    for (name, client) in MANNERS {
         let mut samples = [Vec::new(), Vec::new()];
         for _ in 0..arguments.repetitions {
             for (gateway, samples) in gateways.iter().zip(&mut samples) {
-                samples.push(gateway.measure(manner, requests)?);
+                samples.push(gateway.measure(client, shortened)?);
             }
         }
         let figures = samples.map(|samples| medians(&samples));
