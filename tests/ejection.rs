@@ -75,3 +75,21 @@ fn a_nagi_that_was_stopped_returns_no_old_values() {
         assert_eq!(newest.len(), KEYS as usize);
     }
 }
+
+#[test]
+fn servers_that_fail_while_another_is_ejected_are_ejected_too() {
+    let servers = [Server::nagi(), Server::nagi(), Server::nagi(), Server::nagi()];
+    let mut cache = ejecting(&servers, Dialect::Text);
+    let (mut newest, mut version) = (HashMap::new(), 0);
+    work(&mut cache, &mut newest, &mut version, 0);
+    stop(servers[0].process_id());
+    work(&mut cache, &mut newest, &mut version, 1);
+    // Both have copies of keys of the first one, which cannot be deleted now.
+    stop(servers[1].process_id());
+    stop(servers[2].process_id());
+    work(&mut cache, &mut newest, &mut version, 3);
+    for server in &servers[..3] {
+        server.signal(Signal::CONT);
+    }
+    work(&mut cache, &mut newest, &mut version, 0);
+}

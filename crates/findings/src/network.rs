@@ -184,7 +184,7 @@ fn long_round_trip(observation: &Observation) -> Evaluation {
     };
     let connect = observation.probes.connects.min_us();
     let place = match connect {
-        Some(connect) if connect * 2 >= shortest => "the network",
+        Some(connect) if connect.saturating_mul(2) >= shortest => "the network",
         _ => "what takes connections in front of the server, such as a proxy, or behind that",
     };
     let verdict = format!(

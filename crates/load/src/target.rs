@@ -192,12 +192,16 @@ fn with_scheme(text: &str) -> Option<String> {
     Some(format!("{}://{text}", if port == 11211 { "memcached" } else { "redis" }))
 }
 
-/// The environment variable that passes URLs with passwords to the restarted program.
+/// Schemes of URLs that may have a password.
+const SCHEMES: [&str; 5] = ["redis", "valkey", "nagi", "memcached", "http"];
+
+/// The environment variable that passes URLs with passwords to the restarted program: a line with
+/// the placeholder, and one with the URL, of each.
 const HIDDEN: &str = "NAGI_URLS";
 
-/// Restarts this program with `***` in place of the passwords in its arguments, because all users
-/// of a machine can read the arguments of all processes. Does nothing if no argument contains a
-/// password.
+/// Restarts this program with `***` in place of the passwords in its URLs, because all users of a
+/// machine can read the arguments of all processes. Does nothing if no argument is a URL with a
+/// password. Not for commands whose arguments may look like URLs and are none, such as keys.
 ///
 /// # Errors
 /// The program cannot be restarted.
@@ -206,10 +210,11 @@ pub fn hide_passwords() -> std::io::Result<()> {
     let mut hidden = Vec::new();
     let mut shown = Vec::new();
     for argument in std::env::args_os().skip(1) {
-        match argument.to_str().filter(|text| masked(text) != **text && text.contains("://")) {
-            Some(url) if !url.contains("://***@") => {
-                shown.push(masked(url).into());
-                hidden.push(url.to_owned());
+        let placeholder = argument.to_str().and_then(|url| placeholder(url, hidden.len() / 2));
+        match (placeholder, argument.to_str()) {
+            (Some(placeholder), Some(url)) => {
+                hidden.extend([placeholder.clone(), url.to_owned()]);
+                shown.push(placeholder.into());
             }
             _ => shown.push(argument),
         }
@@ -224,10 +229,22 @@ pub fn hide_passwords() -> std::io::Result<()> {
     Err(command.args(shown).env(HIDDEN, hidden.join("\n")).exec())
 }
 
+/// What stands for a URL with a password, of which `earlier` are hidden already. Logins at the same
+/// address differ in it.
+fn placeholder(url: &str, earlier: usize) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (_, place) = rest.rsplit_once('@')?;
+    let is_url = SCHEMES.contains(&scheme) && !rest.starts_with("***");
+    let number = if earlier == 0 { String::new() } else { (earlier + 1).to_string() };
+    is_url.then(|| format!("{scheme}://***{number}@{place}"))
+}
+
 /// Returns the original URL if [`hide_passwords`] has masked the password in `url`.
 fn revealed(url: &str) -> String {
     let hidden = std::env::var(HIDDEN).unwrap_or_default();
-    let found = hidden.lines().find(|hidden| masked(hidden) == url);
+    let lines: Vec<&str> = hidden.lines().collect();
+    let mut pairs = lines.chunks_exact(2);
+    let found = pairs.find_map(|pair| pair.strip_prefix(&[url])?.first().copied());
     found.unwrap_or(url).to_owned()
 }
 

@@ -19,11 +19,12 @@ use crate::target::{Password, Target};
 /// How long an answer may take: some disturbances stop a server for many seconds.
 const ANSWER_TIMEOUT_NS: u64 = 300 * SECOND;
 
-/// Strings up to this length in bytes are kept; of longer strings, only the length is kept.
+/// Strings up to this length in bytes are kept, unless a caller asks for more; of longer strings,
+/// only the length is kept.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// Number of elements of an array that are kept.
-const KEPT_ELEMENTS: usize = 256;
+/// Number of elements of an array that are kept: as many as a cluster has slots.
+const KEPT_ELEMENTS: usize = 16_384;
 
 /// Maximum nesting of arrays.
 const DEPTH: usize = 8;
@@ -86,6 +87,7 @@ pub struct Wire {
     at: usize,
     interrupt: Interrupt,
     answer_timeout_ns: u64,
+    kept_bytes: usize,
     is_logged_in: bool,
 }
 
@@ -134,6 +136,7 @@ impl Wire {
             at: 0,
             interrupt: interrupt.clone(),
             answer_timeout_ns,
+            kept_bytes: KEPT_BYTES,
             is_logged_in: false,
         };
         if let Some(password) = &target.password {
@@ -172,6 +175,11 @@ impl Wire {
     #[must_use]
     pub fn into_socket(self) -> OwnedFd {
         self.socket
+    }
+
+    /// Keeps strings up to this length in bytes.
+    pub fn keep(&mut self, bytes: usize) {
+        self.kept_bytes = bytes;
     }
 
     /// Sets the limit for each further answer, in nanoseconds.
@@ -297,7 +305,7 @@ impl Wire {
     /// The connection is broken, or the user has interrupted the run.
     pub fn body(&mut self, len: u64) -> Result<Vec<u8>, String> {
         let mut kept = Vec::new();
-        let keep = len <= KEPT_BYTES as u64 + 2;
+        let keep = len <= self.kept_bytes as u64 + 2;
         let mut left = len;
         while left > 0 {
             if self.at == self.input.len() {

@@ -1,7 +1,7 @@
 //! The command line of a server, parsed as by redis-server: an optional file, then options, each
 //! with the arguments up to the next one.
 
-use nagi_server::config::{Directive, Source, split};
+use nagi_server::config::{Directive, Place, Source, find, split};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -76,15 +76,29 @@ fn option(word: &str) -> Result<(String, Vec<Vec<u8>>), String> {
         _ => {}
     }
     let line = word.strip_prefix("--").unwrap_or(word);
+    // The shell has already removed quotes from a value after `=`.
+    if let Some((name, value)) = line.split_once('=').filter(|(name, _)| is_name(name)) {
+        return Ok((name.to_owned(), values_of(name, value)));
+    }
     let parts = split(line.as_bytes()).ok_or_else(|| format!("{word}: unbalanced quotes"))?;
     let mut parts = parts.into_iter();
     let name = String::from_utf8_lossy(&parts.next().unwrap_or_default()).into_owned();
-    match name.split_once('=') {
-        Some((name, value)) => {
-            let values = std::iter::once(value.into()).chain(parts).collect();
-            Ok((name.to_owned(), values))
-        }
-        None => Ok((name, parts.collect())),
+    Ok((name, parts.collect()))
+}
+
+/// Whether text has only characters of options' names.
+fn is_name(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// The words of a value after `=`: several of a setting that takes several.
+fn values_of(name: &str, value: &str) -> Vec<Vec<u8>> {
+    let setting = find(name);
+    let takes_words =
+        setting.is_some_and(|it| it.kind.takes_words() || matches!(it.place, Place::Renaming));
+    match takes_words {
+        true if !value.is_empty() => value.split_whitespace().map(Into::into).collect(),
+        _ => vec![value.into()],
     }
 }
 
@@ -157,6 +171,11 @@ mod tests {
         assert_eq!(shown(&["--port 1", "--io 'x y'"]), "'port \"1\"' 'io \"x y\"'");
         assert_eq!(shown(&["a.conf", "io", "x"]), "'io \"x\"'");
         assert_eq!(shown(&["--port"]), "'port'");
+        // After `=`, the shell has removed the quotes, and blanks separate only several values.
+        assert_eq!(shown(&["--requirepass=a'b' \"c"]), "'requirepass \"a'b' \\\"c\"'");
+        assert_eq!(shown(&["--save=60 10"]), "'save \"60\" \"10\"'");
+        assert_eq!(shown(&["--save="]), "'save \"\"'");
+        assert_eq!(shown(&["--bind=127.0.0.1 -::1"]), "'bind \"127.0.0.1\" \"-::1\"'");
     }
 
     #[test]

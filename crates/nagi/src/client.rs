@@ -152,6 +152,7 @@ fn cache(options: &Options) -> Result<Cache> {
         Some(Like::One(configuration)) => configuration.clone(),
         Some(Like::All) => return Err("--like all is for ring alone".into()),
     };
+    settings.prefix = ring.prefix().into();
     Ok(Cache::new(ring.ring(options.servers.clone()), settings))
 }
 

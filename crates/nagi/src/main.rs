@@ -57,6 +57,9 @@ enum Command {
     Top(nagi_top::TopOptions),
 }
 
+/// The commands whose arguments are URLs, in which passwords are hidden.
+const TAKE_URLS: [&str; 4] = ["bench", "calm", "doctor", "top"];
+
 /// Every command with its options.
 fn commands() -> clap::Command {
     let serve = serve::command().display_order(0);
@@ -104,7 +107,9 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Some((first, _)) if starts_server(first) => return serve::run(rest, Role::Nagi),
         Some(_) => {}
     }
-    nagi_load::target::hide_passwords()?;
+    if rest.first().is_some_and(|command| TAKE_URLS.contains(&&**command)) {
+        nagi_load::target::hide_passwords()?;
+    }
     let matches = match commands().try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(error) => match screen::value_refusal(&error) {

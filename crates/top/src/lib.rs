@@ -26,6 +26,8 @@ pub use options::{Sort, TopOptions};
 const TICK: Duration = Duration::from_millis(50);
 /// How long the server may take to answer.
 const ANSWER_TIMEOUT_NS: u64 = 5_000_000_000;
+/// Maximum length of a list of clients, in bytes. A line may have 1000.
+const CLIENT_LIST_BYTES: usize = 8 << 20;
 
 /// Shows the view until the user quits, or prints it once.
 ///
@@ -52,6 +54,7 @@ pub fn run(options: &TopOptions) -> Result<(), String> {
 fn open(target: &Target) -> Result<Wire, String> {
     let mut wire = Wire::open(target, &Interrupt::default())?;
     wire.set_answer_timeout(ANSWER_TIMEOUT_NS);
+    wire.keep(CLIENT_LIST_BYTES);
     Ok(wire)
 }
 

@@ -60,6 +60,12 @@ impl Pair<'_> {
         text.map_or("-".to_owned(), |text| plain(text))
     }
 
+    /// The growth per second of the sum of fields, as text; `-` if there are none.
+    fn shown_rate(&self, names: &[&str], shown: fn(f64) -> String) -> String {
+        let is_known = names.iter().any(|name| self.now.fields.contains_key(*name));
+        if is_known { shown(self.rate(names)) } else { "-".to_owned() }
+    }
+
     /// The growth per second of the sum of fields; 0 if there are none.
     fn rate(&self, names: &[&str]) -> f64 {
         let of = |sample: &Sample, name: &str| sample.fields.get(name)?.parse::<f64>().ok();
@@ -67,7 +73,8 @@ impl Pair<'_> {
             let now = of(self.now, name)?;
             Some((now - of(self.before, name).unwrap_or(now)).max(0.0))
         };
-        names.iter().filter_map(grown).sum::<f64>() / self.seconds
+        // Not `sum`, which is -0 without fields.
+        names.iter().filter_map(grown).fold(0.0, |sum, grown| sum + grown) / self.seconds
     }
 }
 
@@ -203,7 +210,8 @@ fn figures(pair: &Pair<'_>, requests: f64) -> Vec<(&'static str, String)> {
         pair.number(&["maxmemory", "limit_maxbytes"]),
         bytes,
     );
-    let count = |number: f64| format!("{number:.0}");
+    let count: fn(f64) -> String = |number| format!("{number:.0}");
+    let percent: fn(f64) -> String = |share| format!("{:.0} %", share * 100.0);
     let clients = of(
         pair.number(&["connected_clients", "curr_connections"]),
         pair.number(&["maxclients", "max_connections"]),
@@ -212,15 +220,18 @@ fn figures(pair: &Pair<'_>, requests: f64) -> Vec<(&'static str, String)> {
     vec![
         ("requests/s", count(requests)),
         ("hits", hit_rate),
-        ("processor", format!("{:.0} %", pair.rate(&cpu) * 100.0)),
+        ("processor", pair.shown_rate(&cpu, percent)),
         ("memory", memory),
         ("clients", clients),
         ("blocked", pair.text(&["blocked_clients"])),
-        ("received/s", bytes(pair.rate(&["total_net_input_bytes", "bytes_read"]))),
-        ("sent/s", bytes(pair.rate(&["total_net_output_bytes", "bytes_written"]))),
-        ("connects/s", count(pair.rate(&["total_connections_received", "total_connections"]))),
-        ("evicted/s", count(pair.rate(&["evicted_keys", "evictions"]))),
-        ("expired/s", count(pair.rate(&["expired_keys", "expired_unfetched"]))),
+        ("received/s", pair.shown_rate(&["total_net_input_bytes", "bytes_read"], bytes)),
+        ("sent/s", pair.shown_rate(&["total_net_output_bytes", "bytes_written"], bytes)),
+        (
+            "connects/s",
+            pair.shown_rate(&["total_connections_received", "total_connections"], count),
+        ),
+        ("evicted/s", pair.shown_rate(&["evicted_keys", "evictions"], count)),
+        ("expired/s", pair.shown_rate(&["expired_keys", "expired_unfetched"], count)),
         ("saving", yes_or_no(pair.number(&["rdb_bgsave_in_progress"]))),
     ]
 }

@@ -739,7 +739,8 @@ impl Cache {
         self.engine.delete_many_quietly(None, keys).await
     }
 
-    /// Returns the statistics of every server, with the server's name.
+    /// Returns the statistics of every server, with the server's name; of a Redis Cluster, those of
+    /// [`Cache::flush`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -755,7 +756,8 @@ impl Cache {
         self.engine.stats("").await
     }
 
-    /// Removes all keys of all servers. Returns a result for each server.
+    /// Removes all keys of all servers. Returns a result for each server. Of a Redis Cluster, only
+    /// the given servers and those that requests have led to so far are known.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {

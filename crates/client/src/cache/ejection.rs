@@ -77,23 +77,25 @@ impl<S: Socket> Engine<S> {
 
     async fn eject_failing(&mut self, ejection: &Ejection) {
         let connections = self.connections();
-        for server in 0..self.ring.servers().len() {
+        let mut out = self.watch.out.clone();
+        out.resize(self.ring.servers().len(), None);
+        let mut ejected = Vec::new();
+        for (server, of_server) in out.iter_mut().enumerate() {
             let links = || self.links.iter().skip(server * connections).take(connections);
             let failures = links().map(|link| link.failures).max().unwrap_or(0);
-            if failures < ejection.failures.max(1) || self.watch.is_out(server) {
+            if failures < ejection.failures.max(1) || of_server.is_some() {
                 continue;
             }
             let newest = links().filter_map(|link| link.identity.clone()).max_by_key(|(at, _)| *at);
-            let mut out = self.watch.out.clone();
-            out.resize(self.ring.servers().len(), None);
-            if let Some(of_server) = out.get_mut(server) {
-                let earlier = newest.map(|(_, identity)| identity);
-                let until = Instant::now() + ejection.duration;
-                *of_server = Some(Out { until, earlier, answered: false });
-            }
-            if out.iter().any(Option::is_none) && self.change(out).await {
-                self.reset_links(server);
-            }
+            let earlier = newest.map(|(_, identity)| identity);
+            let until = Instant::now() + ejection.duration;
+            *of_server = Some(Out { until, earlier, answered: false });
+            ejected.push(server);
+        }
+        // All at once: the copies on one of them could not be deleted while another one is ejected.
+        let remain = out.iter().any(Option::is_none);
+        if !ejected.is_empty() && remain && self.change(out).await {
+            ejected.into_iter().for_each(|server| self.reset_links(server));
         }
     }
 

@@ -1,15 +1,13 @@
 //! Sends requests to several servers at once, for blocking and asynchronous clients: the engine
 //! only needs sockets that send and receive.
 
-use std::time::Instant;
-
 use super::failure::{Failure, Reason};
-use super::link::Link;
+use super::link::{Link, Patience};
 use super::redirect::Redirect;
 use super::settings::Settings;
 use super::socket::Socket;
 use super::watch::Watch;
-use crate::ring::{Ring, Server};
+use crate::ring::{Ring, Server, slot_of};
 use crate::wire::{Answer, Request};
 
 /// Maximum bytes of requests in flight on a connection, unless a single request is larger. The
@@ -79,7 +77,8 @@ impl<S: Socket> Engine<S> {
 
     /// Sends requests to all of their servers at once. Returns the answers in the order of the
     /// requests. A request that a cluster redirects has not been executed, and is sent to the new
-    /// server.
+    /// server. If a server of a cluster does not answer, another one is asked, which may have taken
+    /// over the slot, or redirects.
     pub(super) async fn exchange(
         &mut self,
         requests: &[Routed<'_>],
@@ -88,21 +87,29 @@ impl<S: Socket> Engine<S> {
         if !matches!(self.ring, Ring::Cluster(_)) {
             return results;
         }
+        let mut asked: Vec<usize> = requests.iter().map(|(server, _)| *server).collect();
         for _ in 0..REDIRECTIONS {
             let mut numbers = Vec::new();
             let mut moved: Vec<Routed<'_>> = Vec::new();
             for (number, ((_, request), result)) in requests.iter().zip(&mut results).enumerate() {
-                match redirect(result) {
-                    Some(Redirect::Moved { slot, server }) => {
-                        let Ring::Cluster(cluster) = &mut self.ring else { continue };
-                        moved.push((cluster.assign(slot, server), request.clone()));
-                        numbers.push(number);
-                    }
+                let Ring::Cluster(cluster) = &mut self.ring else { continue };
+                let Some(asked) = asked.get_mut(number) else { continue };
+                let next = match redirect(result) {
+                    Some(Redirect::Moved { slot, server }) => Some(cluster.assign(slot, server)),
                     Some(Redirect::Ask { server }) => {
                         *result = self.ask_once(server, request).await;
+                        None
                     }
-                    None => {}
-                }
+                    None if is_unanswered(result) => {
+                        let key = request.keys().first().copied();
+                        key.and_then(|key| cluster.replace(slot_of(key), *asked))
+                    }
+                    None => None,
+                };
+                let Some(next) = next else { continue };
+                *asked = next;
+                moved.push((next, request.clone()));
+                numbers.push(number);
             }
             if moved.is_empty() {
                 break;
@@ -129,13 +136,13 @@ impl<S: Socket> Engine<S> {
             let encoded = request.encode(self.settings.dialect, &mut bytes);
             encoded.map_err(|text| failed(Reason::Request(text)))?;
         }
-        let deadline = Instant::now() + self.settings.timeout;
+        let patience = Patience::start(&self.settings);
         let link = self.links.get_mut(place * self.settings.connections.max(1));
         let link = link.ok_or_else(|| failed(Reason::Dead))?;
         let mut answer = link.send(&self.settings, &bytes, 2).await.map(|()| Answer::Done);
         for request in [&Request::Asking, request] {
             if answer.is_ok() {
-                answer = link.receive(&self.settings, request, deadline).await;
+                answer = link.receive(&self.settings, request, patience).await;
             }
         }
         match answer {
@@ -163,9 +170,9 @@ impl<S: Socket> Engine<S> {
             if windows.iter().all(Vec::is_empty) {
                 break;
             }
-            let deadline = Instant::now() + self.settings.timeout;
+            let patience = Patience::start(&self.settings);
             for (link, numbers) in windows.into_iter().enumerate() {
-                self.receive_window(link, &numbers, deadline, requests, &mut results).await;
+                self.receive_window(link, &numbers, patience, requests, &mut results).await;
             }
         }
         let no_server = || Err(Reason::Request("there are no servers".to_owned()));
@@ -248,17 +255,18 @@ impl<S: Socket> Engine<S> {
         &mut self,
         link: usize,
         numbers: &[usize],
-        deadline: Instant,
+        patience: Patience,
         requests: &[Routed<'_>],
         results: &mut [Option<Result<Answer, Reason>>],
     ) {
         let Some(link) = self.links.get_mut(link) else { return };
+        let patience = patience.turn(&self.settings);
         let mut failed: Option<Reason> = None;
         for &number in numbers {
             let Some((_, request)) = requests.get(number) else { continue };
             let mut answer = match &failed {
                 Some(reason) => Err(reason.clone()),
-                None => link.receive(&self.settings, request, deadline).await,
+                None => link.receive(&self.settings, request, patience).await,
             };
             if let (Err(reason), None) = (&answer, &failed) {
                 link.fail(reason, &self.settings);
@@ -282,6 +290,13 @@ fn redirect(result: &Result<Answer, Failure>) -> Option<Redirect> {
     let Err(Failure { server, reason: Reason::Refused(text) }) = result else { return None };
     let (answering, _) = server.rsplit_once(':')?;
     Redirect::parse(text, answering.trim_matches(['[', ']']))
+}
+
+/// Whether a request was not executed, or may be repeated, because its server does not answer.
+fn is_unanswered(result: &Result<Answer, Failure>) -> bool {
+    let reason = result.as_ref().err().map(|failure| &failure.reason);
+    let Some(reason) = reason else { return false };
+    matches!(reason, Reason::Connect(_) | Reason::Dead | Reason::TimedOut | Reason::Broken(_))
 }
 
 fn set(

@@ -27,6 +27,38 @@ const NOT_LOGGED_IN: &str = "CLIENT_ERROR unauthenticated";
 /// Maximum capacity of an unused buffer, in bytes.
 const IDLE_BYTES: usize = 256 * 1024;
 
+/// Of servers that are read one after another, how long the next ones are given for each part of
+/// their answers if an earlier one has taken all of the time-out.
+const TURN: Duration = Duration::from_millis(100);
+
+/// How long the answers on a connection are awaited.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    deadline: Instant,
+    /// After the deadline, how long each part of an answer may take, until `last`.
+    pause: Duration,
+    last: Instant,
+}
+
+impl Patience {
+    /// Waits for the time-out from now on.
+    pub(super) fn start(settings: &Settings) -> Self {
+        let deadline = Instant::now() + settings.timeout;
+        Patience { deadline, pause: Duration::ZERO, last: deadline }
+    }
+
+    /// The same deadline, for a connection whose turn comes now. Its answers may have arrived in
+    /// the meantime, or its server waits until some of them are read.
+    pub(super) fn turn(self, settings: &Settings) -> Self {
+        let last = Instant::now() + settings.timeout;
+        Patience { pause: settings.timeout.min(TURN), last, ..self }
+    }
+
+    fn until(&self) -> Instant {
+        self.deadline.max((Instant::now() + self.pause).min(self.last))
+    }
+}
+
 /// A server, and the connection to it if one is open.
 #[derive(Debug)]
 pub(super) struct Link<S> {
@@ -62,15 +94,15 @@ impl<S: Socket> Link<S> {
         sent.map_err(reason)
     }
 
-    /// Waits until `deadline` for the answer to `request`, the oldest unanswered request.
+    /// Waits for the answer to `request`, the oldest unanswered request.
     pub(super) async fn receive(
         &mut self,
         settings: &Settings,
         request: &Request<'_>,
-        deadline: Instant,
+        patience: Patience,
     ) -> Result<Answer, Reason> {
         let open = self.open.as_mut().ok_or_else(closed)?;
-        let answer = open.receive(settings, request, deadline).await?;
+        let answer = open.receive(settings, request, patience).await?;
         self.failures = 0;
         Ok(answer)
     }
@@ -84,7 +116,7 @@ impl<S: Socket> Link<S> {
         let mut bytes = Vec::new();
         request.encode(settings.dialect, &mut bytes).map_err(Reason::Request)?;
         self.send(settings, &bytes, 1).await?;
-        self.receive(settings, request, Instant::now() + settings.timeout).await
+        self.receive(settings, request, Patience::start(settings)).await
     }
 
     /// Closes the connection. After a time-out or a failure to connect, the server is skipped for a
@@ -183,7 +215,7 @@ impl<S: Socket> Open<S> {
         &mut self,
         settings: &Settings,
         request: &Request<'_>,
-        deadline: Instant,
+        patience: Patience,
     ) -> Result<Answer, Reason> {
         loop {
             let unread = self.input.get(self.read..).unwrap_or_default();
@@ -203,7 +235,7 @@ impl<S: Socket> Open<S> {
             self.input.drain(..self.read);
             self.read = 0;
             self.input.reserve(RECEIVE_BYTES);
-            match self.socket.receive(&mut self.input, deadline).await {
+            match self.socket.receive(&mut self.input, patience.until()).await {
                 Ok(0) => return Err(closed()),
                 Ok(_) => {}
                 Err(error) => return Err(reason(error)),
@@ -277,7 +309,7 @@ impl<S: Socket> Open<S> {
         request.encode(settings.dialect, &mut bytes).map_err(Reason::Request)?;
         self.owed += 1;
         self.socket.send(&bytes, settings.timeout).await.map_err(reason)?;
-        self.receive(settings, request, Instant::now() + settings.timeout).await
+        self.receive(settings, request, Patience::start(settings)).await
     }
 }
 

@@ -654,7 +654,8 @@ impl Cache {
         ready(self.engine.delete_many_quietly(None, keys))
     }
 
-    /// Returns the statistics of every server, with the server's name.
+    /// Returns the statistics of every server, with the server's name; of a Redis Cluster, those of
+    /// [`Cache::flush`].
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -668,7 +669,8 @@ impl Cache {
         ready(self.engine.stats(""))
     }
 
-    /// Removes all keys of all servers. Returns a result for each server.
+    /// Removes all keys of all servers. Returns a result for each server. Of a Redis Cluster, only
+    /// the given servers and those that requests have led to so far are known.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};

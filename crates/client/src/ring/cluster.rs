@@ -70,6 +70,18 @@ impl Cluster {
         place
     }
 
+    /// Maps a slot to the server after `failed`, which may have taken it over, or know its owner.
+    /// Returns the index of that server; `None` without another one.
+    pub(crate) fn replace(&mut self, slot: u16, failed: usize) -> Option<usize> {
+        let place = (failed + 1) % self.servers.len().max(1);
+        let of_slot = self.slots.get_mut(usize::from(slot))?;
+        if place == failed {
+            return None;
+        }
+        *of_slot = place;
+        Some(place)
+    }
+
     /// Returns the index of a server, which is added if it is not known.
     pub(crate) fn add(&mut self, server: Server) -> usize {
         let known = self.servers.iter().position(|one| *one == server);

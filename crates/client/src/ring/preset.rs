@@ -149,6 +149,25 @@ impl Configuration {
         self.library
     }
 
+    /// The prefix that the library adds to keys, for [`Settings::prefix`].
+    ///
+    /// ```
+    /// use nagi_client::ring::Configuration;
+    /// let configuration: Configuration = "libmemcached,prefix=app:".parse()?;
+    /// assert_eq!(configuration.prefix(), "app:");
+    /// # Ok::<(), String>(())
+    /// ```
+    ///
+    /// [`Settings::prefix`]: crate::cache::Settings::prefix
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        let mut prefixes = self.calls.iter().filter_map(|call| match call {
+            Call::Prefix(prefix) => Some(&**prefix),
+            Call::Set(_) | Call::Servers => None,
+        });
+        prefixes.next_back().unwrap_or_default()
+    }
+
     /// Builds the ring of this configuration over `servers`.
     ///
     /// ```

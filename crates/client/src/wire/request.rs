@@ -201,7 +201,7 @@ impl<'a> Request<'a> {
         matches!(self, Request::Get { .. } | Request::GetAndTouch { .. } | Request::Stats { .. })
     }
 
-    pub(super) fn keys(&self) -> Vec<&'a [u8]> {
+    pub(crate) fn keys(&self) -> Vec<&'a [u8]> {
         match self {
             Request::Get { keys } => keys.clone(),
             Request::Quietly { writes } => writes.iter().flat_map(Request::keys).collect(),

@@ -48,9 +48,16 @@ pub fn load(
         let fail = |reason| LoadError { place: directive.source.to_string(), reason };
         let setting = find(&directive.name).ok_or_else(|| fail(unknown(directive)))?;
         if matches!(setting.place, Place::User) {
-            // On a command line, the words of a directive are often a single argument.
-            let words = directive.words.iter().flat_map(|it| it.split(u8::is_ascii_whitespace));
-            let words = words.filter(|word| !word.is_empty());
+            let words = directive.words.iter();
+            let words: Vec<&[u8]> = match directive.source {
+                // On a command line, the words of a directive are often a single argument.
+                Source::CommandLine(_) => words
+                    .flat_map(|it| it.split(u8::is_ascii_whitespace))
+                    .filter(|word| !word.is_empty())
+                    .collect(),
+                // In a file, a quoted password may contain blanks.
+                Source::Line { .. } => words.map(Vec::as_slice).collect(),
+            };
             let line = std::iter::once(&b"user"[..]).chain(words).map(<[u8]>::to_vec).collect();
             config.add_user_line(directive.source.to_string(), line);
             continue;

@@ -14,8 +14,10 @@ this page differs from them, and says how to regenerate it.
     nagi serve [FILE] [--OPTION VALUE ...] ...
 
 `FILE` is a `redis.conf`; `-` reads one from standard input. `serve` may be omitted. Options on the
-command line override those in the file, and later ones override earlier ones. The values of an
-option extend to the next `--`: `--bind 127.0.0.1 -::1 --port 7000`.
+command line override those in the file, and later ones override earlier ones, except that several
+`save` options add up: `--save '' --save '60 10'` replaces those of the file. The values of an
+option extend to the next `--`: `--bind 127.0.0.1 -::1 --port 7000`. After `=`, a value is taken as
+it is, without quotes: `--requirepass='a \"b\"'`.
 
 A file has one option with its values per line. Lines that begin with `#` are comments. Words are
 quoted as in Redis: `\"...\"` with `\\n`, `\\r`, `\\t`, `\\\"` and `\\xHH`, or `'...'`.

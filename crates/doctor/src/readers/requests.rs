@@ -155,18 +155,37 @@ pub(super) fn key_names(show_keys: bool) -> impl Fn(&str) -> String {
     }
 }
 
-/// Returns the first argument in a line of MONITOR, such as `1700000000.1 [0 1.2.3.4:5] "get"
-/// "key"`.
+/// Commands whose first argument is a key. Of most others it is none, and it may be a secret.
+const KEYED: &str = "append bitcount bitfield bitfield_ro bitpos blmove blpop brpop brpoplpush \
+    bzpopmax bzpopmin copy decr decrby del dump exists expire expireat expiretime geoadd geodist \
+    geohash geopos georadius georadiusbymember geosearch geosearchstore get getbit getdel getex \
+    getrange getset hdel hexists hexpire hget hgetall hgetdel hgetex hincrby hincrbyfloat hkeys \
+    hlen hmget hmset hpersist hpexpire hpttl hrandfield hscan hset hsetex hsetnx hstrlen httl \
+    hvals incr incrby incrbyfloat lcs lindex linsert llen lmove lpop lpos lpush lpushx lrange \
+    lrem lset ltrim mget move mset msetnx persist pexpire pexpireat pexpiretime pfadd pfcount \
+    pfmerge psetex pttl rename renamenx restore rpop rpoplpush rpush rpushx sadd scard sdiff \
+    sdiffstore set setbit setex setnx setrange sinter sinterstore sismember smembers smismember \
+    smove sort sort_ro spop spublish srandmember srem sscan strlen substr sunion sunionstore \
+    touch ttl type unlink watch xack xadd xautoclaim xclaim xdel xlen xpending xrange xrevrange \
+    xsetid xtrim zadd zcard zcount zdiffstore zincrby zinterstore zlexcount zmscore zpopmax \
+    zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem zremrangebylex \
+    zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan \
+    zscore zunionstore";
+
+/// Returns the first key in a line of MONITOR, such as `1700000000.1 [0 1.2.3.4:5] "get" "key"`.
 pub(super) fn monitored_key(line: &str) -> Option<String> {
     let words = line.split_once("] ")?.1;
     let mut quoted = words.split("\" \"");
-    let command = quoted.next()?.trim_start_matches('"');
-    // These commands have no key as their first argument, and may have a secret there.
-    let has_no_key = ["auth", "hello", "config", "client", "acl", "eval", "evalsha", "publish"];
-    if has_no_key.iter().any(|name| command.eq_ignore_ascii_case(name)) {
-        return None;
-    }
-    Some(quoted.next()?.trim_end_matches('"').to_owned())
+    let command = quoted.next()?.trim_start_matches('"').to_ascii_lowercase();
+    let key = match &*command {
+        "xread" | "xreadgroup" => {
+            quoted.find(|word| word.eq_ignore_ascii_case("streams"))?;
+            quoted.next()
+        }
+        name if KEYED.split(' ').any(|keyed| keyed == name) => quoted.next(),
+        _ => None,
+    };
+    Some(key?.trim_end_matches('"').to_owned())
 }
 
 /// Returns the key in a line such as `ts=1.2 gid=1 type=item_get key=a%3Ab status=found`.
@@ -193,6 +212,9 @@ mod tests {
         assert_eq!(monitored(r#""SET" "a b" "c""#).as_deref(), Some("a b"));
         assert_eq!(monitored(r#""AUTH" "secret""#), None);
         assert_eq!(monitored(r#""ping""#), None);
+        assert_eq!(monitored(r#""select" "0""#), None);
+        let group = r#""XREADGROUP" "GROUP" "g" "c" "STREAMS" "s1" ">""#;
+        assert_eq!(monitored(group).as_deref(), Some("s1"));
         let line = "ts=1.2 gid=1 type=item_get key=a%3A%20b status=found";
         assert_eq!(watched_key(line).as_deref(), Some("a: b"));
         assert_eq!(watched_key("key=a%"), None);

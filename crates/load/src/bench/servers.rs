@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -13,7 +13,8 @@ use nagi_client::{Address, Connection, encode_command};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, ipproto, socket_with,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, getpeername, ipproto,
+    socket_with,
 };
 use serde::Serialize;
 
@@ -48,6 +49,8 @@ pub(crate) struct Server {
     /// Whether the server is known to require the password. A server that requires none would store
     /// memcached's login as an item.
     is_login_required: Arc<AtomicBool>,
+    /// The number of the host's address at which the server answers.
+    answering: Arc<AtomicUsize>,
 }
 
 /// The identity of a server.
@@ -72,6 +75,7 @@ pub(crate) fn servers(options: &BenchOptions) -> Result<(Vec<Server>, Protocol),
             protocol: options.protocol,
             password: spare,
             is_login_required: Arc::default(),
+            answering: Arc::default(),
         };
         return Ok((vec![server], options.protocol));
     }
@@ -91,7 +95,13 @@ pub(crate) fn servers(options: &BenchOptions) -> Result<(Vec<Server>, Protocol),
             ));
         }
         let password = site.password.clone().or_else(|| spare.clone());
-        servers.push(Server { site, protocol, password, is_login_required: Arc::default() });
+        servers.push(Server {
+            site,
+            protocol,
+            password,
+            is_login_required: Arc::default(),
+            answering: Arc::default(),
+        });
     }
     let protocol = servers.first().map_or(options.protocol, |server| server.protocol);
     Ok((servers, protocol))
@@ -138,7 +148,12 @@ impl Server {
         let address = Address::tcp(host, port).map_err(|error| error.to_string())?;
         let (name, host) = (address.to_string(), host.to_owned());
         let site = Site { name, host, port, address, ..self.site.clone() };
-        Ok(Server { site, is_login_required: Arc::default(), ..self.clone() })
+        Ok(Server {
+            site,
+            is_login_required: Arc::default(),
+            answering: Arc::default(),
+            ..self.clone()
+        })
     }
 
     /// Returns the first requests of a new connection, and the number of answers to them.
@@ -192,7 +207,17 @@ impl Server {
             true => self.site.address.connect().map_err(|error| error.to_string())?,
             false => self.wire(interrupt)?.into_socket(),
         };
+        self.note_address(&socket);
         Connection::over(socket, self.protocol.into()).map_err(|error| error.to_string())
+    }
+
+    /// Records at which of its host's addresses the server answers.
+    fn note_address(&self, socket: &OwnedFd) {
+        let Address::Tcp { resolved, .. } = &self.site.address else { return };
+        let peer = getpeername(socket).ok().flatten();
+        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+        let number = resolved.iter().position(|address| Some(*address) == peer);
+        self.answering.store(number.unwrap_or_default(), Relaxed);
     }
 
     /// Begins to connect without waiting, for the event loop.
@@ -200,7 +225,8 @@ impl Server {
     /// # Errors
     /// The system refuses the socket at once.
     pub(crate) fn begin(&self) -> Result<Connection, nagi_client::Error> {
-        let socket = begin(&self.site.address).map_err(nagi_client::Error::from)?;
+        let number = self.answering.load(Relaxed);
+        let socket = begin(&self.site.address, number).map_err(nagi_client::Error::from)?;
         Connection::over(socket, self.protocol.into())
     }
 
@@ -362,7 +388,8 @@ fn shortened(line: &str) -> &str {
     line.get(..line.floor_char_boundary(80)).unwrap_or(line)
 }
 
-fn begin(address: &Address) -> io::Result<OwnedFd> {
+/// Begins to connect to an address, of those of a host to the one with this number.
+fn begin(address: &Address, number: usize) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (socket, begun) = match address {
         Address::Unix(path) => {
@@ -371,7 +398,7 @@ fn begin(address: &Address) -> io::Result<OwnedFd> {
             (socket, begun)
         }
         Address::Tcp { resolved, .. } => {
-            let address = resolved.first().ok_or(io::ErrorKind::NotFound)?;
+            let address = resolved.get(number).ok_or(io::ErrorKind::NotFound)?;
             let family = match address {
                 SocketAddr::V4(_) => AddressFamily::INET,
                 SocketAddr::V6(_) => AddressFamily::INET6,

@@ -123,6 +123,7 @@ impl StormOptions {
             tcp_nodelay: self.tcp_nodelay,
             ..Settings::default()
         };
+        settings.prefix = self.like.prefix().into();
         self.login.apply(&mut settings)?;
         Ok(settings)
     }
