@@ -110,11 +110,7 @@ fn look_at(stream: &Stream) {
     assert!(forwards.iter().all(|id| stream.get(*id).is_some_and(|entry| entry.id == *id)));
     assert!(forwards.last().is_none_or(|last| *last <= stream.last_id()));
     let mut parts = Vec::new();
-    let _ = stream.walk_parts(0, |mut part| {
-        // The format of payloads does not contain `active_ms`, so restoring sets it to `seen_ms`.
-        if let StreamPart::Consumer { seen_ms, active_ms, .. } = &mut part {
-            *active_ms = Some(*seen_ms);
-        }
+    let _ = stream.walk_parts(0, |part| {
         parts.extend(shown(&part));
         ControlFlow::<()>::Continue(())
     });

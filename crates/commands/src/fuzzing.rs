@@ -68,6 +68,11 @@ mod tests {
             "a\n+get|B",
             "a\n+get|b c",
             "a\n+get|b\x0bc",
+            // First arguments that are given twice, and one that begins like another.
+            "a\n+get|b\n+get|c\n+get|b",
+            "a\n+get|b|c\n+get|b",
+            // A pattern with a quote, in a selector.
+            "a\n(&J\":\\'n\")",
         ] {
             acl_file(&[b"\x02", lines.as_bytes()].concat());
         }

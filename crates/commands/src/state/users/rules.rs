@@ -54,8 +54,7 @@ const BEHIND_ALL_CHANNELS: &str = "Adding a pattern after the * pattern (or the 
 
 /// Commands of Redis that nagi lacks, but that rules name, for example rules of users for replicas:
 /// an ACL file written for Redis must load, and must keep these rules when it is saved.
-const ABSENT: [&str; 6] =
-    ["failover", "psync", "replconf", "restore-asking", "script|debug", "sync"];
+const ABSENT: [&str; 5] = ["failover", "psync", "replconf", "script|debug", "sync"];
 
 impl<H> Acl<'_, H> {
     /// Applies rules to a user. After an error, the rules before the wrong one have been applied.
@@ -98,8 +97,10 @@ impl<H> Acl<'_, H> {
         let mut selector = Selector::nothing(self.all_channels);
         // Redis treats unclosed quotes as an empty list of rules.
         for rule in nagi_proto::resp::words(inside).unwrap_or_default() {
-            // In an ACL file, such a rule would end the selector.
-            if rule.ends_with(b")") {
+            // In an ACL file, such a rule would end the selector, or be read as another one.
+            let is_special =
+                |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'\'' | b'"' | 0x0b);
+            if rule.ends_with(b")") || rule.iter().any(is_special) {
                 return Err(SYNTAX);
             }
             self.apply_to(&mut selector, &rule)?;

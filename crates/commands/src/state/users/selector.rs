@@ -5,7 +5,7 @@ use crate::registry::command::{Category, Flags};
 use crate::registry::keys::Access;
 use crate::registry::table::{CommandTable, Entry};
 use nagi_proto::Args;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Why a request is refused, in the order in which a selector checks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ pub(crate) struct Selector {
     /// A bit for each command that deviates from the default, by its index in the table.
     exceptions: Vec<u64>,
     /// Commands that are permitted only with certain first arguments, by their indices.
-    first_arguments: BTreeMap<usize, Vec<Vec<u8>>>,
+    first_arguments: BTreeMap<usize, BTreeSet<Vec<u8>>>,
     /// The rules about commands since all or none were permitted: `+get`, `-@write`.
     rules: Vec<Vec<u8>>,
     all_keys: bool,
@@ -176,12 +176,12 @@ impl Selector {
 
     /// Permits a command with a first argument.
     pub(super) fn add_first_argument<H>(&mut self, entry: &Entry<H>, argument: &[u8]) {
-        let arguments = self.first_arguments.entry(entry.index).or_default();
-        if !arguments.iter().any(|known| known.eq_ignore_ascii_case(argument)) {
-            arguments.push(argument.to_ascii_lowercase());
-        }
-        let name = [entry.full_name.as_bytes(), b"|", &argument.to_ascii_lowercase()].concat();
-        self.note_rule(&name, true);
+        let argument = argument.to_ascii_lowercase();
+        let rule = [b"+", entry.full_name.as_bytes(), b"|", &argument].concat();
+        self.first_arguments.entry(entry.index).or_default().insert(argument);
+        // An argument may contain a `|` itself, so only the same rule is replaced.
+        self.rules.retain(|known| *known != rule);
+        self.rules.push(rule);
     }
 
     /// Records a rule about a command that does not exist.
