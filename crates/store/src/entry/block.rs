@@ -313,6 +313,15 @@ impl Entry {
         root_bytes + if self.is_key_outside() { self.key_len() } else { 0 }
     }
 
+    /// Returns those bytes of a root that are chunks, see [`RootRef::chunk_bytes`].
+    ///
+    /// # Safety
+    /// The latch is held.
+    pub(crate) unsafe fn chunk_bytes(self) -> usize {
+        // SAFETY: the caller guarantees it; the borrow ends here.
+        unsafe { self.root() }.map_or(0, RootRef::chunk_bytes)
+    }
+
     /// The value, if it is a root.
     ///
     /// # Safety

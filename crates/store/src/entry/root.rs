@@ -11,6 +11,7 @@ use crate::collections::stream::Stream;
 use crate::entry::encoding::Encoding;
 use crate::tree::layout::{Fields, Members};
 use crate::value::rope::Rope;
+use nagi_chunk::CHUNK_BYTES;
 use std::ptr::NonNull;
 
 /// A large value.
@@ -162,6 +163,15 @@ impl RootRef<'_> {
             RootRef::SortedSet(trees) => SortedSetRef(SortedSetForm::Tree(trees)).bytes() as usize,
             RootRef::List(tree) => ListRef(ListForm::Tree(tree)).bytes() as usize,
             RootRef::Stream(stream) => stream.bytes() as usize,
+        }
+    }
+
+    /// Returns the bytes of a rope's full chunks. They are counted as data with the rope of the
+    /// store, not with those of images.
+    pub(crate) fn chunk_bytes(self) -> usize {
+        match self {
+            RootRef::Rope(rope) => rope.len() / CHUNK_BYTES * CHUNK_BYTES,
+            _ => 0,
         }
     }
 }

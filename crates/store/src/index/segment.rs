@@ -93,9 +93,12 @@ pub(crate) type Index = usize;
 impl Segment {
     /// Creates an empty segment at depth 0, of the smallest geometry with ample room for `entries`.
     pub(crate) fn small(pool: &PagePool, entries: usize) -> Self {
-        let fits = |geometry: &Geometry| entries <= geometry.homes * LANES * 3 / 4;
-        let tag = GEOMETRIES.iter().position(fits).unwrap_or(FULL).min(FULL);
-        Segment::allocate(pool, tag)
+        Segment::allocate(pool, fitting(entries))
+    }
+
+    /// Whether a segment for this many entries is smaller than this one.
+    pub(crate) fn shrinks_for(&self, entries: usize) -> bool {
+        geometry(fitting(entries)).lines < self.geometry().lines
     }
 
     /// Creates an empty full segment at a depth.
@@ -727,6 +730,12 @@ fn first_of(bucket: usize, lanes: u32) -> Index {
 fn geometry(tag: usize) -> Geometry {
     let full = Geometry { lines: 64, homes: FULL_HOMES };
     GEOMETRIES.get(tag.min(FULL)).copied().unwrap_or(full)
+}
+
+/// Returns the tag of the smallest geometry with room for this many entries.
+fn fitting(entries: usize) -> usize {
+    let fits = |geometry: &Geometry| entries <= geometry.homes * LANES * 3 / 4;
+    GEOMETRIES.iter().position(fits).unwrap_or(FULL).min(FULL)
 }
 
 fn small_layout(bytes: usize) -> Layout {

@@ -149,6 +149,11 @@ impl<'a> Database<'a> {
         self.counters.changes.add(self.store.flush(scope));
     }
 
+    /// Counts a change of something that is saved with the keys.
+    pub fn note_change(&self) {
+        self.counters.changes.add(1);
+    }
+
     /// Exchanges two databases as [`Store::swap`] does, which counts as a change.
     pub fn swap(&self, first: usize, second: usize) {
         debug_assert!(!self.is_latched(), "every latch is taken");

@@ -435,7 +435,7 @@ impl Store {
     fn lasting_bytes(&self) -> u64 {
         accounting::publish();
         let held = self.snapshot_memory();
-        let kept = held.pre_image_bytes + held.walked_bytes;
+        let kept = held.pre_image_bytes.saturating_sub(held.uncounted_bytes) + held.walked_bytes;
         self.data_bytes().saturating_sub(kept as u64)
     }
 }

@@ -351,6 +351,7 @@ impl<'a> Slot<'a> {
     /// store.
     fn put_as(&mut self, value: NewValue<'_>, attributes: Attributes, outcome: ValueOutcome) {
         self.changes += 1;
+        self.gained_expiry |= attributes.expire_at_ms.is_some();
         if let Some(bytes) = value.piece().filter(|bytes| bytes.len() > QUICK_BYTES) {
             latch::slow();
             holds::note(Work { bytes: bytes.len() as u64, ..Work::default() });
@@ -374,8 +375,13 @@ impl<'a> Slot<'a> {
 
     /// Removes the entry; returns whether there was one.
     pub(crate) fn remove(&mut self) -> bool {
+        self.remove_as(ValueOutcome::Goes)
+    }
+
+    /// Removes the entry, whose value may stay elsewhere; returns whether there was one.
+    pub(crate) fn remove_as(&mut self, outcome: ValueOutcome) -> bool {
         let Some((place, entry)) = self.occupant() else { return false };
-        let entry = self.table.mutable(self.barrier, entry, ValueOutcome::Goes);
+        let entry = self.table.mutable(self.barrier, entry, outcome);
         self.changes += 1;
         self.garbage.add(self.table.remove(place, entry));
         self.place = None;
@@ -394,7 +400,7 @@ impl<'a> Slot<'a> {
     /// Changes when the entry expires.
     pub(crate) fn set_expiry(&mut self, expire_at_ms: Option<u64>) {
         let Some((place, entry)) = self.occupant() else { return };
-        self.gained_expiry = expire_at_ms.is_some();
+        self.gained_expiry |= expire_at_ms.is_some();
         let attributes = entry.attributes();
         match (attributes.expire_at_ms, expire_at_ms) {
             (None, None) => {}

@@ -5,6 +5,7 @@ use crate::effects::event::Event;
 use crate::entry::key::Key;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::kept_key;
+use crate::snapshot::ValueOutcome;
 
 /// The events to report: at the key that the entry leaves, and at the one that receives it.
 pub(crate) type TransferEvents = (Option<Event>, Option<Event>);
@@ -24,7 +25,8 @@ impl Database<'_> {
             // The effect reported at the other key includes this one.
             slot.choose_effect(|| None);
             if is_moved {
-                slot.remove();
+                // The copy shares the value.
+                slot.remove_as(ValueOutcome::Stays);
             }
             copy.map(|copy| (copy, is_reported))
         });

@@ -20,6 +20,8 @@ pub struct Images {
     words: Vec<u64>,
     /// The bytes that only these images keep from being freed.
     kept_bytes: usize,
+    /// Those of them that are not counted as data.
+    uncounted_bytes: usize,
 }
 
 // SAFETY: the images own everything that they point to.
@@ -28,7 +30,7 @@ unsafe impl Send for Images {}
 impl Images {
     /// Creates an empty block of this size.
     pub(crate) fn new(database: usize, bytes: usize) -> Self {
-        Images { database, words: Vec::with_capacity(bytes / 8), kept_bytes: 0 }
+        Images { database, words: Vec::with_capacity(bytes / 8), kept_bytes: 0, uncounted_bytes: 0 }
     }
 
     /// Whether there is room for one more entry.
@@ -80,9 +82,16 @@ impl Images {
     }
 
     /// Records that the store drops its share of this many bytes, which then belong only to an
-    /// image.
-    pub(crate) fn keep(&mut self, bytes: usize) {
+    /// image. At most `chunk_bytes` of them are chunks of a rope, which are only counted as data
+    /// with the rope of the store.
+    pub(crate) fn keep(&mut self, bytes: usize, chunk_bytes: usize) {
         self.kept_bytes += bytes;
+        self.uncounted_bytes += chunk_bytes.min(bytes);
+    }
+
+    /// Returns the bytes of memory used only by these images that are not counted as data.
+    pub(crate) fn uncounted_bytes(&self) -> usize {
+        self.uncounted_bytes
     }
 
     /// Iterates over the entries, in the order in which they were added.

@@ -20,6 +20,7 @@ pub(crate) struct Outbox {
     miscounts: AtomicU64,
     pre_image_limit_bytes: AtomicUsize,
     pre_image_bytes: AtomicUsize,
+    uncounted_bytes: AtomicUsize,
     pre_image_peak_bytes: AtomicUsize,
     pre_images_total: AtomicU64,
     walked_bytes: AtomicUsize,
@@ -71,6 +72,8 @@ pub(crate) struct Receivers {
 pub struct SnapshotMemory {
     /// Images of entries that were changed.
     pub pre_image_bytes: usize,
+    /// Those of them that are not counted as data.
+    pub(crate) uncounted_bytes: usize,
     /// The maximum of these bytes during the active or last save.
     pub pre_image_peak_bytes: usize,
     /// The number of these images during that save.
@@ -92,6 +95,7 @@ impl Outbox {
             miscounts: AtomicU64::default(),
             pre_image_limit_bytes: AtomicUsize::new(usize::MAX),
             pre_image_bytes: AtomicUsize::default(),
+            uncounted_bytes: AtomicUsize::default(),
             pre_image_peak_bytes: AtomicUsize::default(),
             pre_images_total: AtomicU64::default(),
             walked_bytes: AtomicUsize::default(),
@@ -175,8 +179,10 @@ impl Outbox {
         self.miscounts.load(Ordering::Relaxed)
     }
 
-    /// Counts an image of a changed entry. Beyond the limit, the save is aborted.
-    pub(crate) fn add_pre_image(&self, bytes: usize) {
+    /// Counts an image of a changed entry, `uncounted` bytes of which are not counted as data.
+    /// Beyond the limit, the save is aborted.
+    pub(crate) fn add_pre_image(&self, bytes: usize, uncounted: usize) {
+        self.uncounted_bytes.fetch_add(uncounted, Ordering::Relaxed);
         let now = self.pre_image_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.pre_image_peak_bytes.fetch_max(now, Ordering::Relaxed);
         self.pre_images_total.fetch_add(1, Ordering::Relaxed);
@@ -193,6 +199,7 @@ impl Outbox {
 
     pub(crate) fn forget_pre_images(&self, images: &Images) {
         self.pre_image_bytes.fetch_sub(images.bytes(), Ordering::Relaxed);
+        self.uncounted_bytes.fetch_sub(images.uncounted_bytes(), Ordering::Relaxed);
     }
 
     pub(crate) fn send_walked(&self, images: Images) {
@@ -208,6 +215,7 @@ impl Outbox {
     pub(crate) fn held(&self) -> SnapshotMemory {
         SnapshotMemory {
             pre_image_bytes: self.pre_image_bytes.load(Ordering::Relaxed),
+            uncounted_bytes: self.uncounted_bytes.load(Ordering::Relaxed),
             pre_image_peak_bytes: self.pre_image_peak_bytes.load(Ordering::Relaxed),
             pre_images: self.pre_images_total.load(Ordering::Relaxed),
             walked_bytes: self.walked_bytes.load(Ordering::Relaxed),

@@ -97,13 +97,17 @@ impl SnapshotProgress {
         }
         let begin = || Images::new(self.database, FULL_PRE_IMAGES_BYTES);
         let images = self.pre_images.get_or_insert_with(begin);
-        let before = images.bytes();
+        let (before, uncounted) = (images.bytes(), images.uncounted_bytes());
         images.push(entry);
         // SAFETY: the barrier is passed with the latch held.
-        let bytes = unsafe { entry.bytes_out_of_line() };
-        images.keep(if outcome == ValueOutcome::Goes { bytes } else { bytes.min(CHUNK_BYTES) });
-        self.outbox.add_pre_image(images.bytes() - before);
-        if images.copied_bytes() >= FULL_PRE_IMAGES_BYTES {
+        let (bytes, chunk_bytes) = unsafe { (entry.bytes_out_of_line(), entry.chunk_bytes()) };
+        let kept = if outcome == ValueOutcome::Goes { bytes } else { bytes.min(CHUNK_BYTES) };
+        images.keep(kept, chunk_bytes);
+        let uncounted = images.uncounted_bytes() - uncounted;
+        self.outbox.add_pre_image(images.bytes() - before, uncounted);
+        // Memory that an image keeps, or will keep if its value is removed as well, is not left
+        // waiting for others.
+        if images.bytes().max(bytes) >= FULL_PRE_IMAGES_BYTES {
             self.send_pre_images();
         }
     }

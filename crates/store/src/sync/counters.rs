@@ -31,17 +31,21 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Resets the counters (CONFIG RESETSTAT), except the number of changes, which is not a
-            /// statistic.
+            /// Resets the counters (CONFIG RESETSTAT), except those that are no statistics: their
+            /// worker may be adding to them.
             pub fn reset(&self) {
-                let changes = self.changes.get();
-                $(self.$name.0.store(0, Ordering::Relaxed);)+
-                self.changes.add(changes);
+                $(if !KEPT.contains(&stringify!($name)) {
+                    self.$name.0.store(0, Ordering::Relaxed);
+                })+
                 self.last_eviction.note(0, 0);
             }
         }
     };
 }
+
+/// Counters that are not reset: unsaved changes are a difference of two values of the first, and
+/// the second makes the random draws of workers differ.
+const KEPT: [&str; 2] = ["changes", "draws"];
 
 counters! {
     /// Lookups by reading commands that found their key.

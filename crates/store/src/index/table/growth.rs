@@ -110,8 +110,11 @@ impl Table {
             unsafe { segment.free(&self.pool) };
         } else {
             let smaller_holds = segment.geometry().homes * LANES / 8;
-            if segment.geometry().lines > 4 && (live as usize) < smaller_holds {
-                let smaller = Segment::small(&self.pool, live as usize * 2);
+            let live = live as usize;
+            let is_sparse = segment.geometry().lines > 4 && live < smaller_holds;
+            // Rebuilding at the same size would repeat at every removal.
+            if is_sparse && segment.shrinks_for(live * 2) {
+                let smaller = Segment::small(&self.pool, live * 2);
                 self.rebuild(segment, smaller);
             }
         }
