@@ -180,13 +180,13 @@ impl Parser {
         }
         let before = spans.len();
         let Some(line_bytes) = self.line(input, spans) else {
-            if input.len() > longest_line(input, ENDLESS_BYTES) {
+            if input.len() > longest_line(input, ENDLESS_BYTES, limits) {
                 return self.give_up(input);
             }
             self.need_bytes = input.len() + 1;
             return Parsed::Incomplete;
         };
-        if line_bytes > LINE_BYTES && line_bytes > longest_line(input, LINE_BYTES) + 1 {
+        if line_bytes > LINE_BYTES && line_bytes > longest_line(input, LINE_BYTES, limits) + 1 {
             spans.truncate(before);
             return self.give_up(input);
         }
@@ -358,8 +358,11 @@ impl Parser {
 }
 
 /// Returns the maximum length of the line at the start of `input`, without its end: `bytes`, unless
-/// it may contain many keys.
-fn longest_line(input: &[u8], bytes: usize) -> usize {
+/// it may contain many keys, which no login does.
+fn longest_line(input: &[u8], bytes: usize, limits: &Limits) -> usize {
+    if limits.login_only {
+        return bytes;
+    }
     let blanks = input.iter().take(BLANKS).take_while(|byte| **byte == b' ').count();
     let line = input.get(blanks..).unwrap_or_default();
     let many_keys = line.starts_with(b"get ") || line.starts_with(b"gets ");

@@ -143,7 +143,14 @@ impl<S: Sockets> Epoll<S> {
             Err(error) => return Err(error.into()),
         }
         self.sockets.take_events(&mut self.events);
-        if self.listening && self.pause.is_over() { self.listen() } else { Ok(()) }
+        if self.listening
+            && self.pause.is_over()
+            && let Err(error) = self.listen()
+        {
+            self.stop_watching_listeners();
+            self.pause.begin(Errno::from_io_error(&error).unwrap_or(Errno::NOMEM));
+        }
+        Ok(())
     }
 
     fn accept(&mut self, index: usize, sink: &mut impl Sink<Self>) {

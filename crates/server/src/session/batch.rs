@@ -92,7 +92,9 @@ pub(super) fn execute<P: RequestProtocol>(
             request_bytes,
             replies: (replied, out.len()),
         };
-        if let Some(remainder) = remainder.filter(|_| !client.closing) {
+        // A request that has changed data is completed even if it closes its own connection.
+        let is_kept = |remainder: &Remainder| !client.closing || remainder.is_committed();
+        if let Some(remainder) = remainder.filter(is_kept) {
             // Later requests are parsed again when their turn comes.
             protocol.restart();
             let underway =
@@ -103,10 +105,10 @@ pub(super) fn execute<P: RequestProtocol>(
             let spans = copied.unwrap_or_else(|| spans.take(span_count));
             let request =
                 Suspended::new(remainder, spans, len, underway).replied(out.len() > replied);
-            let state = Some(request.state());
+            let state = if client.closing { SessionState::Closing } else { request.state() };
             client.info.mark(Marks::EXECUTING, true);
             *suspended = Some(request);
-            return Batch { consumed: start, requests: count, state };
+            return Batch { consumed: start, requests: count, state: Some(state) };
         }
         if let Some(kind) = kind {
             let next = requests.get(place + 1).and_then(|next| P::kind(&next.work));

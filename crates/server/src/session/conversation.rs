@@ -299,6 +299,12 @@ impl Session {
         self.suspended.as_ref().is_some_and(Suspended::is_committed)
     }
 
+    /// Whether the current request continues only when its client's waker is called.
+    pub(crate) fn is_to_be_woken(&self) -> bool {
+        let state = self.suspended.as_ref().map(Suspended::state);
+        state == Some(SessionState::Pending(When::Woken))
+    }
+
     /// Runs a slice of the suspended request, if there is one. Returns a place in a queue that must
     /// be kept until the request has been read again and run.
     pub(crate) fn resume(
@@ -363,6 +369,16 @@ impl Session {
     /// Bytes of requests that were not executed completely.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.input.len() + self.large.bytes()
+    }
+
+    /// Records the input that has been kept for later; see [`Self::note_input`].
+    pub(crate) fn note_kept(
+        &mut self,
+        state: SessionState,
+        environment: &RequestEnvironment<'_>,
+    ) -> SessionState {
+        self.input.prepare_growth();
+        self.note_input(state, environment)
     }
 
     /// Records how much input is waiting, and closes the session at the limits.

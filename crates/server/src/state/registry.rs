@@ -88,6 +88,14 @@ impl Registry {
         own.saturating_sub(sum.div_ceil(active.max(1)))
     }
 
+    /// Adds a connection to `worker` that is not assigned by [`Self::assign`].
+    pub(crate) fn add_connection(&self, worker: usize) {
+        if let Some(load) = self.loads.lock().get_mut(worker) {
+            *load += 1;
+            self.connections.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Removes an assignment or a connection of `worker`.
     pub(crate) fn release(&self, worker: usize) {
         if let Some(load) = self.loads.lock().get_mut(worker) {

@@ -26,6 +26,9 @@ impl Sessions {
             return self.shared.registry.release(self.worker);
         }
         let peer = link.peer();
+        if peer == Peer::Gone {
+            return self.shared.registry.release(self.worker);
+        }
         if self.shared.is_unprotected(protocol) && !peer.is_local() {
             self.tally.unprotected_connections.add(1);
             link.refuse(protocol, Refusal::unprotected(self.shared.config()));

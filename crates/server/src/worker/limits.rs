@@ -284,7 +284,10 @@ impl Sessions {
             let unsent = self.unread_bytes(driver, client.token);
             let Some(slot) = self.slots.get_mut(client.token) else { return false };
             let (info, kept) = (slot.session.info(), driver.kept_bytes(client.token));
-            info.output_bytes.store(unsent, Ordering::Relaxed);
+            if info.output_bytes.swap(unsent, Ordering::Relaxed) > unsent {
+                // It is not idle while it reads.
+                info.active_at_ms.store(now_ms, Ordering::Relaxed);
+            }
             info.kept_output_bytes.store(kept, Ordering::Relaxed);
             slot.is_slow_reader = unsent > 0;
             let limit = if info.class() == Class::PubSub { limits.1 } else { limits.0 };
@@ -315,9 +318,9 @@ impl Sessions {
         let is_idle = |slot: &&ConnectionSlot| {
             let active_at_ms = slot.session.info().active_at_ms.load(Ordering::Relaxed);
             let is_shown = slot.session.info().marks().intersects(EXEMPT);
-            !is_shown
-                && slot.state.is_for_bytes()
-                && now_ms.saturating_sub(active_at_ms) > timeout_ms
+            let waits_for_client = slot.state.is_for_bytes()
+                || slot.state == SessionState::Pending(When::RoomForReplies);
+            !is_shown && waits_for_client && now_ms.saturating_sub(active_at_ms) > timeout_ms
         };
         let slots = self.slots.all();
         let idle: Vec<Token> = slots.filter(is_idle).map(|slot| slot.token).collect();
@@ -334,7 +337,8 @@ impl Sessions {
             }
             self.tally.idle_disconnections.add(1);
             self.remove(token, CloseReason::Idle);
-            driver.close(token);
+            // Its client does not read either.
+            driver.abort(token);
         }
     }
 
@@ -351,8 +355,7 @@ impl Sessions {
                 None => slot.ended_wait = None,
                 Some(waited) if waited < ENDED_WAIT => self.ended.push(token),
                 Some(_) => {
-                    self.remove(token, CloseReason::Normal);
-                    driver.close(token);
+                    self.close(driver, token, CloseReason::Normal);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! A worker: one thread with an event loop and the sessions that it owns.
 
 mod arrivals;
+mod closing;
 pub(crate) mod handovers;
 mod held_replies;
 mod limits;
@@ -27,7 +28,7 @@ use crate::state::mailbox::{ConnectionTask, NewConnection, Reminders};
 use crate::state::shared::Shared;
 use crate::worker::handovers::{AskedBefore, Handovers, Leaving};
 use crate::worker::held_replies::{HOLD, Holding};
-use crate::worker::slots::{ConnectionSlot, Slots};
+use crate::worker::slots::{ClosingConnection, ConnectionSlot, Slots};
 use nagi_commands::memcached::{CloseReason, report_disconnection};
 use nagi_commands::{HookFlags, Marks, Server as _, Tally, When, notification, stop_monitoring};
 use nagi_proto::Output;
@@ -44,6 +45,8 @@ use std::time::{Duration, Instant};
 /// room. Like Redis, it does not wait for clients that do not read.
 const STOP_EXECUTING: Duration = Duration::from_secs(1);
 const STOP_SENDING: Duration = Duration::from_secs(1);
+/// The pause between two slices of requests that outlive the server's connections.
+const ORPHAN_PAUSE: Duration = Duration::from_millis(1);
 /// How many idle ticks in a row end the shutdown: a driver may need two turns to close.
 const STOP_IDLE_TICKS: usize = 3;
 
@@ -128,6 +131,8 @@ struct Sessions {
     unsent: Vec<Token>,
     /// Connections whose clients have left replies unread.
     slow_readers: Vec<SlowReader>,
+    /// Connections that are closed once their replies have been sent.
+    closing: Vec<ClosingConnection>,
     /// Connections whose clients have ended their input while a request waits to be woken.
     ended: Vec<Token>,
     /// Accounts for the memory of the lists of connections above.
@@ -193,6 +198,7 @@ impl Sessions {
             timing: Timing::default(),
             unsent: Vec::new(),
             slow_readers: Vec::new(),
+            closing: Vec::new(),
             ended: Vec::new(),
             lists_overhead: Overhead::default(),
             next_checked_slot: 0,
@@ -293,7 +299,7 @@ impl Sessions {
         notification::publish(&*self.shared);
         let idle = self.turns.is_empty()
             && !driver.pipes().has_turns()
-            && self.orphans.is_empty()
+            && self.orphans.iter().all(Session::is_to_be_woken)
             && !self.has_messages
             && !self.shared.hooks.notifications.is_pending();
         let timeout = if idle { timeout } else { Some(Duration::ZERO) };
@@ -333,6 +339,7 @@ impl Sessions {
             + accounting::room_bytes::<Session>(self.orphans.capacity())
             + self.holding.room_bytes()
             + accounting::room_bytes::<SlowReader>(self.slow_readers.capacity())
+            + accounting::room_bytes::<ClosingConnection>(self.closing.capacity())
             + accounting::room_bytes::<Token>(self.ended.capacity());
         self.lists_overhead.set(bytes);
     }
@@ -362,7 +369,10 @@ impl Sessions {
         }
         driver.pipes_mut().notify();
         while !self.orphans.is_empty() {
+            // They may wait for events to be published, or to be woken.
+            notification::publish(&*self.shared);
             self.run_orphans();
+            std::thread::sleep(ORPHAN_PAUSE);
         }
         self.end_walk();
     }
@@ -533,8 +543,7 @@ impl Sessions {
             SessionState::Bytes | SessionState::LargeArgument => state,
         };
         if state == SessionState::Closing {
-            self.remove(token, why);
-            return driver.close(token);
+            return self.close(driver, token, why);
         }
         slot.state = state;
         if slot.ended && state == SessionState::Pending(When::Woken) {
@@ -612,6 +621,7 @@ impl Sessions {
         self.close_idle(driver);
         self.close_ended(driver);
         self.check_unread(driver);
+        self.check_closing(driver);
         self.close_unreachable(driver);
         self.retire();
         self.expire_keys();
@@ -637,10 +647,13 @@ impl<D: Driver> Sink<D> for Sessions {
     }
 
     fn accepted(&mut self, driver: &mut D, protocol: Protocol, socket: OwnedFd) {
+        let peer = Peer::of(&socket);
+        if peer == Peer::Gone {
+            return;
+        }
         let most = usize::try_from(self.shared.config().maxclients.get()).unwrap_or(usize::MAX);
         let mut assigned = self.shared.registry.assign(self.worker, most);
-        let is_reserved =
-            assigned.is_none() && protocol == Protocol::Resp && Peer::of(&socket).is_local();
+        let is_reserved = assigned.is_none() && protocol == Protocol::Resp && peer.is_local();
         if is_reserved {
             assigned = self.shared.registry.assign(self.worker, most + RESERVED_CONNECTIONS);
         }
@@ -676,6 +689,13 @@ impl<D: Driver> Sink<D> for Sessions {
             slot.session.keep(bytes, &self.timing);
             match slot.state {
                 state @ SessionState::Pending(When::Served | When::Woken) => {
+                    let environment = RequestEnvironment {
+                        shared: &self.shared,
+                        counters: &self.counters,
+                        tally: &self.tally,
+                        now_ms: self.shared.store.now_ms(),
+                    };
+                    let state = slot.session.note_kept(state, &environment);
                     self.apply_state(driver, token, state);
                 }
                 state if state.is_for_bytes() => {
@@ -721,8 +741,7 @@ impl<D: Driver> Sink<D> for Sessions {
             slot.note_ended(&mut self.ended);
         }
         if slot.state.is_for_bytes() || slot.state == SessionState::Pending(When::Served) {
-            self.remove(token, CloseReason::Normal);
-            driver.close(token);
+            self.close(driver, token, CloseReason::Normal);
         }
     }
 

@@ -8,6 +8,16 @@ use crate::worker::held_replies::HeldReplies;
 use nagi_store::accounting::{Charge, Overhead, room_bytes};
 use std::time::Instant;
 
+/// A connection with unsent replies whose session has ended.
+pub(super) struct ClosingConnection {
+    pub(super) token: Token,
+    pub(super) unsent: usize,
+    /// When its client was last seen to have read something.
+    pub(super) read_at: Instant,
+    /// Whether it has been added to the number of connections.
+    pub(super) is_counted: bool,
+}
+
 /// A connection's session.
 pub(super) struct ConnectionSlot {
     pub(super) token: Token,

@@ -292,7 +292,15 @@ impl<K: KernelShim> Ring<K> {
             Ok(()) => self.ask_kernel(wait, queued),
             Err(error) => Err(error.into()),
         };
+        let submitted = self.ring.submission().is_empty();
         self.collect();
+        // Completions for which the ring had no room: what was sent is known after all of them.
+        while self.ring.submission().cq_overflow() && self.ask_kernel(Wait::Look, 0).is_ok() {
+            self.collect();
+        }
+        if submitted {
+            self.settle_sends();
+        }
         match entered.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)) {
             Ok(_) | Err(Errno::TIME | Errno::INTR) => Ok(()),
             Err(Errno::AGAIN | Errno::BUSY | Errno::NOMEM | Errno::NOBUFS) => {
@@ -322,7 +330,6 @@ impl<K: KernelShim> Ring<K> {
     }
 
     fn collect(&mut self) {
-        let submitted = self.ring.submission().is_empty();
         for entry in self.ring.completion() {
             let (kind, data) = Kind::of(entry.user_data());
             let (result, flags) = (entry.result(), entry.flags());
@@ -363,11 +370,13 @@ impl<K: KernelShim> Ring<K> {
                 Kind::Other => continue,
             });
         }
-        if submitted {
-            self.sent.append(&mut self.sending);
-            self.sending.shrink_to(KEPT_SENDS);
-            self.messages_used = 0;
-        }
+    }
+
+    /// Passes on the results of the sends that have been submitted.
+    fn settle_sends(&mut self) {
+        self.sent.append(&mut self.sending);
+        self.sending.shrink_to(KEPT_SENDS);
+        self.messages_used = 0;
     }
 
     /// Whether all queued operations have been submitted.
