@@ -81,6 +81,7 @@ mod relocation;
 mod renaming;
 mod robustness;
 mod rows;
+mod saved_state;
 mod script_counts;
 mod script_messages;
 mod scripting;

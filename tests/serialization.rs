@@ -63,6 +63,8 @@ fn options_and_replies_of_restore() {
         (&["0", "(foo)", "REPLACE", "IDLETIME", "1000"], "OK"),
         (&["100000", "(foo)", "replace"], "OK"),
         (&["1", "(foo)", "ABSTTL", "REPLACE"], "OK"),
+        (&["0", "(foo)"], "OK"),
+        (&["9223372036854775807", "(foo)", "REPLACE"], "OK"),
     ];
     for server in [Server::nagi(), Server::redis()] {
         let mut client = server.connect_resp();
@@ -87,6 +89,9 @@ fn options_and_replies_of_restore() {
         }
         client.check("EXISTS k", ":0\r\n");
         client.check("DUMP k", "$-1\r\n");
+        let asking: [&[u8]; 4] = [b"RESTORE-ASKING", b"k", b"0", &dumped];
+        assert_eq!(client.run_words(&asking).text(), "OK");
+        client.check("GET k", "$3\r\nfoo\r\n");
     }
 }
 

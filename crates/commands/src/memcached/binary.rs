@@ -261,6 +261,7 @@ pub fn must_wait(cx: &mut Context<'_>, frame: &Frame<'_>) -> bool {
     const HOLDING: HookFlags = HookFlags::SAVING
         .union(HookFlags::PAUSED_WRITES)
         .union(HookFlags::PAUSED_ALL)
+        .union(HookFlags::HELD_WRITES)
         .union(HookFlags::NOTIFIED);
     if !reasons.intersects(HOLDING) {
         gate::end_delay(cx.server.saves(), cx.client);

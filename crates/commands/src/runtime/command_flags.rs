@@ -13,7 +13,8 @@ pub(crate) fn of(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> Flags {
     if flags.contains(Flags::RUNS_QUEUED)
         && let Some(queued) = &cx.client.transaction
     {
-        return flags | queued.flags() & (Flags::WRITE | Flags::DENYOOM | Flags::PAUSED_AS_WRITE);
+        let added = queued.flags() & (Flags::WRITE | Flags::DENYOOM | Flags::PAUSED_AS_WRITE);
+        return (flags | added).difference(queued.lacking() & Flags::LOADING);
     }
     if !flags.contains(Flags::RUNS_SCRIPTS) {
         return flags;

@@ -134,6 +134,7 @@ fn lacks_room(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
 fn make_room_for(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
     let holds = HookFlags::PAUSED_WRITES
         | HookFlags::PAUSED_ALL
+        | HookFlags::HELD_WRITES
         | HookFlags::LOADING
         | HookFlags::UNSAVED
         | HookFlags::BUSY;

@@ -126,8 +126,9 @@ pub(crate) enum Worked {
 pub(crate) fn claimed_then(
     cx: &mut Context<'_>,
     claimed: Claimed,
-    mut work: impl FnMut(&mut Context<'_>, Slice) -> Result<Worked, Error> + Send + 'static,
+    work: impl FnMut(&mut Context<'_>, Slice) -> Result<Worked, Error> + Send + 'static,
 ) -> Result<(), Error> {
+    let mut work = at_one_time(work);
     if cx.db.is_claimed() {
         return unclaimed(cx, work);
     }
@@ -141,6 +142,17 @@ pub(crate) fn claimed_then(
             }
         }
     }))
+}
+
+/// Makes all slices see the time of the first one, so that no key expires between two of them.
+fn at_one_time(
+    mut work: impl FnMut(&mut Context<'_>, Slice) -> Result<Worked, Error> + Send + 'static,
+) -> impl FnMut(&mut Context<'_>, Slice) -> Result<Worked, Error> + Send + 'static {
+    let mut began_at_ms = None;
+    move |cx, slice| {
+        cx.db = cx.db.at(*began_at_ms.get_or_insert(cx.db.now_ms()));
+        work(cx, slice)
+    }
 }
 
 /// Calls `work` slice by slice until it is done, for a request whose keys are claimed already.

@@ -50,6 +50,9 @@ impl JobProgress {
     /// long time.
     pub const SERVED: JobProgress =
         JobProgress::Pending { when: When::Served, is_committed: false };
+    /// The client's waker will be called, and the job must then continue even without its client.
+    pub const COMMITTED_WOKEN: JobProgress =
+        JobProgress::Pending { when: When::Woken, is_committed: true };
     /// Data has been changed, and there is more to do.
     pub const COMMITTED: JobProgress =
         JobProgress::Pending { when: When::NextTick, is_committed: true };

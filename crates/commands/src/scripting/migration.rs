@@ -85,15 +85,17 @@ impl<S: ScriptingServer> Values<'_, S> {
         self.output.slices().flatten().copied().collect()
     }
 
-    /// Returns the time to live of a key in milliseconds, 0 for no expiry; `None` if the key does
-    /// not exist.
+    /// Returns the time to live of a key in milliseconds from now, 0 for no expiry; `None` if the
+    /// key does not exist or has expired.
     fn ttl_ms(&mut self, key: &[u8]) -> Option<u64> {
+        // Commands see the time at which the request began.
+        let passed_ms = self.server.store().now_ms().saturating_sub(self.run.now_ms);
         self.run_words(&[b"PTTL", key]);
         let reply = self.reply();
         let number = reply.strip_prefix(b":")?.strip_suffix(b"\r\n")?;
         match nagi_store::parse_i64(number)? {
             -1 => Some(0),
-            ttl => u64::try_from(ttl).ok().map(|ttl| ttl.max(1)),
+            ttl => u64::try_from(ttl).ok()?.checked_sub(passed_ms).map(|ttl_ms| ttl_ms.max(1)),
         }
     }
 

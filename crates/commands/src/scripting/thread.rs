@@ -18,7 +18,7 @@ use crate::{Context, HookFlags, REDIS_VERSION};
 use nagi_persist::payload::{Refusal, restore_libraries};
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Args, Output};
-use nagi_script::{Digest, Engine, Failure, LogLevel, ScriptFlags, Source};
+use nagi_script::{Digest, Engine, Failure, ScriptFlags, Source};
 use nagi_store::{Claim, ClaimProgress, Intent, parse_i64};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -131,10 +131,12 @@ impl<S: ScriptingServer> ScriptThread<S> {
             TaskKind::LoadLibrary { replaces } => {
                 let code = task.args().from(2).last().unwrap_or_default();
                 let name = self.load_libraries(&[code], policy(replaces));
+                self.count_change(name.is_ok());
                 reply_to(&task, joint, name.map(|names| names.into_iter().next()))
             }
             TaskKind::RestoreLibraries(policy) => {
                 let restored = self.restore(&task, policy);
+                self.count_change(restored.is_ok());
                 reply_to(&task, joint, restored.map(|_| None))
             }
         };
@@ -242,6 +244,11 @@ impl<S: ScriptingServer> ScriptThread<S> {
         })
     }
 
+    /// Counts a change of the libraries, which are saved with the keys.
+    fn count_change(&self, is_change: bool) {
+        self.context.counters.changes.add(u64::from(is_change));
+    }
+
     /// Executes FUNCTION RESTORE.
     fn restore(&mut self, task: &Task, policy: Policy) -> Result<Vec<String>, ScriptError> {
         let payload = task.args().get(2).unwrap_or_default();
@@ -256,16 +263,14 @@ impl<S: ScriptingServer> ScriptThread<S> {
         self.load_libraries(&codes, policy)
     }
 
-    /// Loads the libraries that were read from a file.
+    /// Loads the libraries that were read from a file, for the thread that waits for them.
     fn load_read(&mut self) {
-        let codes = self.server.scripts().take_read();
-        for code in codes {
-            if let Err((error, _)) = self.load_libraries(&[&code], Policy::Replace) {
-                let text = String::from_utf8_lossy(&error);
-                let text = format!("a library of the dump file was not loaded: {text}");
-                self.server.log_of_script(LogLevel::Warning, &text);
-            }
-        }
+        let Some(codes) = self.server.scripts().take_read() else { return };
+        let loaded = codes.iter().try_for_each(|code| {
+            let loaded = self.load_libraries(&[code], Policy::Replace);
+            loaded.map(drop).map_err(|(error, _)| String::from_utf8_lossy(&error).into_owned())
+        });
+        self.server.scripts().end_read(loaded);
     }
 
     /// Compiles a script unless the engine has it already, and caches its text.

@@ -46,6 +46,9 @@ bitflags::bitflags! {
         const BUSY = 1 << 10;
         /// The cost of requests is counted by key.
         const KEY_COSTS = 1 << 11;
+        /// Writing commands wait for a save before a shutdown or a reload, which CLIENT UNPAUSE
+        /// does not end.
+        const HELD_WRITES = 1 << 12;
     }
 }
 
@@ -136,22 +139,31 @@ impl RequestHooks {
         );
     }
 
-    /// Delays writing commands until the process ends or the pause is ended.
-    pub fn pause_writes(&self, now_ms: u64) {
-        const FOREVER_MS: u64 = i64::MAX as u64;
-        self.pause(Paused::Writes, FOREVER_MS, now_ms);
+    /// Delays writing commands until the process ends or [`Self::release_writes`] is called.
+    pub fn hold_writes(&self) {
+        self.set(HookFlags::HELD_WRITES, true);
+    }
+
+    /// Continues the commands that [`Self::hold_writes`] has delayed.
+    pub fn release_writes(&self) {
+        self.set(HookFlags::HELD_WRITES, false);
+        self.wake_held();
     }
 
     /// Ends a pause, and continues the delayed commands.
-    pub fn unpause(&self) {
-        self.set(HookFlags::PAUSED_WRITES | HookFlags::PAUSED_ALL, false);
+    pub(crate) fn unpause(&self) {
+        self.set(PAUSED, false);
         self.pause_until_ms.store(0, Relaxed);
+        self.wake_held();
+    }
+
+    fn wake_held(&self) {
         let held = std::mem::take(&mut *self.held.lock());
         held.into_iter().for_each(Waker::wake);
     }
 
     fn end_pause_if_over(&self, now_ms: u64) {
-        if !self.is_paused(now_ms) && self.reasons().intersects(PAUSED) {
+        if self.pause_until_ms.load(Relaxed) <= now_ms && self.reasons().intersects(PAUSED) {
             self.unpause();
         }
     }
@@ -159,7 +171,9 @@ impl RequestHooks {
     /// Whether keys may neither expire nor be evicted now, since these are changes too.
     #[must_use]
     pub fn is_paused(&self, now_ms: u64) -> bool {
-        self.reasons().intersects(PAUSED) && self.pause_until_ms.load(Relaxed) > now_ms
+        let reasons = self.reasons();
+        reasons.contains(HookFlags::HELD_WRITES)
+            || reasons.intersects(PAUSED) && self.pause_until_ms.load(Relaxed) > now_ms
     }
 
     /// Whether workers search for expired keys (active expiry).
@@ -212,7 +226,7 @@ impl RequestHooks {
         now_ms: u64,
     ) -> bool {
         let is_meant = reasons.contains(HookFlags::PAUSED_ALL)
-            || reasons.contains(HookFlags::PAUSED_WRITES) && writes;
+            || reasons.intersects(HookFlags::PAUSED_WRITES | HookFlags::HELD_WRITES) && writes;
         if !is_meant {
             return false;
         }

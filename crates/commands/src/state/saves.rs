@@ -96,10 +96,12 @@ struct State {
     begun: Ticket,
     ended: Ticket,
     order: Order,
-    /// Whether a save in the background follows the end of the current task.
-    is_another_due: bool,
-    /// The save after which the process stops, and the one whose shutdown was aborted.
+    /// The save that follows the end of the current task.
+    next: Option<Order>,
+    /// The save after which the process stops, whether it stops even if that fails, and the save
+    /// whose shutdown was aborted.
     before_shutdown: Ticket,
+    stops_unsaved: bool,
     aborted: Ticket,
     /// The result of the last request.
     outcome: Result<(), String>,
@@ -171,8 +173,9 @@ impl Default for Saves {
                 begun: 0,
                 ended: 0,
                 order: Order::Save,
-                is_another_due: false,
+                next: None,
                 before_shutdown: 0,
+                stops_unsaved: false,
                 aborted: 0,
                 outcome: Ok(()),
                 seen: None,
@@ -189,24 +192,20 @@ impl Default for Saves {
     }
 }
 
+impl State {
+    /// Calls `waker` when a task begins or ends.
+    fn wait(&mut self, waker: &Waker) {
+        if !self.waiting.iter().any(|known| known.will_wake(waker)) {
+            self.waiting.push(waker.clone());
+        }
+    }
+}
+
 impl Saves {
     /// Requests a task; `None` if one is requested or running.
     pub fn order(&self, order: Order) -> Option<Ticket> {
-        self.order_with(order, false)
-    }
-
-    /// Requests a task. The saver needs to know before the task begins whether the process stops
-    /// afterwards.
-    fn order_with(&self, order: Order, stops: bool) -> Option<Ticket> {
         let mut state = self.lock();
-        if state.asked != state.ended {
-            return None;
-        }
-        let ticket = self.order_locked(&mut state, order);
-        if stops {
-            state.before_shutdown = ticket;
-        }
-        Some(ticket)
+        (state.asked == state.ended).then(|| self.order_locked(&mut state, order))
     }
 
     fn order_locked(&self, state: &mut State, order: Order) -> Ticket {
@@ -219,19 +218,51 @@ impl Saves {
         state.asked
     }
 
-    /// Cancels the requested or running save, and requests one in the background that follows it.
-    /// For a client that cannot wait, since no save can be cut before its claims are released.
-    pub(crate) fn schedule_instead(&self) {
+    /// Requests a task, after cancelling a save in the background. Returns `None` if a task has to
+    /// end first; `waker` is then called at its end.
+    pub fn order_instead(&self, order: Order, waker: &Waker) -> Option<Ticket> {
         let mut state = self.lock();
         if state.asked == state.ended {
-            self.order_locked(&mut state, Order::BackgroundSave);
-        } else {
-            state.is_another_due = true;
-            // A save that is not cut yet waits for the claims, and will contain the change.
-            if state.begun == state.asked {
-                self.cancel_locked(&state);
-            }
+            return Some(self.order_locked(&mut state, order));
         }
+        self.cancel_locked(&state);
+        state.wait(waker);
+        None
+    }
+
+    /// Requests a save that begins after this call: after the end of the task that is requested or
+    /// running, which is cancelled if it is a save in the background. It begins even if the client
+    /// has disconnected, or holds claims for which the save has to wait.
+    pub(crate) fn order_next(&self, order: Order) -> Ticket {
+        self.order_next_locked(&mut self.lock(), order)
+    }
+
+    fn order_next_locked(&self, state: &mut State, order: Order) -> Ticket {
+        if state.asked == state.ended {
+            return self.order_locked(state, order);
+        }
+        let is_foreground = order == Order::Save || state.next == Some(Order::Save);
+        state.next = Some(if is_foreground { Order::Save } else { order });
+        self.cancel_locked(state);
+        state.asked + 1
+    }
+
+    /// Requests that the process stops after a save, which follows like that of
+    /// [`Saves::order_next`]; with `stops_unsaved`, even if it fails.
+    pub fn order_before_shutdown(&self, stops_unsaved: bool) -> Ticket {
+        let mut state = self.lock();
+        let ticket = self.order_next_locked(&mut state, Order::Save);
+        state.before_shutdown = ticket;
+        state.stops_unsaved = stops_unsaved;
+        ticket
+    }
+
+    /// Whether the process has to stop now, after the end of the task that ended last.
+    pub fn is_shutdown_due(&self) -> bool {
+        let state = self.lock();
+        state.before_shutdown > state.aborted
+            && state.before_shutdown == state.ended
+            && (state.outcome.is_ok() || state.stops_unsaved)
     }
 
     /// Begins the final save, at a time when all threads that could request one have ended.
@@ -243,40 +274,16 @@ impl Saves {
         self.progress.reset();
     }
 
-    /// Cancels the requested or running save and requests a task instead. Returns `None` if the
-    /// save has to end first; `waker` is then called at its end.
-    pub fn order_instead(&self, order: Order, waker: &Waker) -> Option<Ticket> {
-        self.order_instead_with(order, false, waker)
-    }
-
-    fn order_instead_with(&self, order: Order, stops: bool, waker: &Waker) -> Option<Ticket> {
-        let ticket = self.order_with(order, stops);
-        if ticket.is_none() {
-            self.cancel();
-            let mut state = self.lock();
-            if state.asked == state.ended {
-                // The save has just ended without calling this waker.
-                waker.wake_by_ref();
-            } else {
-                state.waiting.push(waker.clone());
-            }
-        }
-        ticket
-    }
-
-    /// Requests the save after which the process stops. As for `order_instead`, `None`
-    /// means that another save has to end first.
-    pub fn order_before_shutdown(&self, waker: &Waker) -> Option<Ticket> {
-        self.order_instead_with(Order::Save, true, waker)
-    }
-
     /// Cancels the shutdown and the save before it. Returns whether there was one.
     pub(crate) fn abort_shutdown(&self) -> bool {
         let mut state = self.lock();
-        let is_there = state.before_shutdown > state.ended;
+        let is_there = state.before_shutdown > state.ended.max(state.aborted);
         if is_there {
             state.aborted = state.before_shutdown;
-            self.cancel_locked(&state);
+            if state.asked == state.before_shutdown {
+                self.cancel_any(&state);
+            }
+            state.waiting.drain(..).for_each(Waker::wake);
         }
         is_there
     }
@@ -299,16 +306,30 @@ impl Saves {
         self.lock().aborted == ticket
     }
 
-    /// Cancels the requested or running save, and one that was to follow. Returns whether there is
-    /// one.
+    /// Cancels the requested or running save in the background, and one that was to follow. Saves
+    /// for which clients wait are not cancelled. Returns whether there was one.
     pub fn cancel(&self) -> bool {
         let mut state = self.lock();
-        state.is_another_due = false;
-        self.cancel_locked(&state);
-        state.status.in_progress
+        let was_due = state.next.take_if(|next| *next == Order::BackgroundSave).is_some();
+        self.cancel_locked(&state) || was_due
     }
 
-    fn cancel_locked(&self, state: &State) {
+    /// Cancels any save, because the process stops.
+    pub fn cancel_all(&self) {
+        let mut state = self.lock();
+        state.next = None;
+        self.cancel_any(&state);
+    }
+
+    fn cancel_locked(&self, state: &State) -> bool {
+        let is_there = state.asked != state.ended && state.order == Order::BackgroundSave;
+        if is_there {
+            self.cancel_any(state);
+        }
+        is_there
+    }
+
+    fn cancel_any(&self, state: &State) {
         self.progress.cancel.store(true, Ordering::Relaxed);
         // It may be waiting for claims.
         state.saver.iter().for_each(Waker::wake_by_ref);
@@ -340,7 +361,7 @@ impl Saves {
         let mut state = self.lock();
         let has_begun = state.begun >= ticket || state.ended >= ticket;
         if !has_begun {
-            state.waiting.push(waker.clone());
+            state.wait(waker);
         }
         has_begun
     }
@@ -349,12 +370,12 @@ impl Saves {
     /// may have changed.
     pub fn outcome(&self, ticket: Ticket, waker: &Waker) -> Option<Result<(), String>> {
         let mut state = self.lock();
-        if state.ended < ticket {
-            state.waiting.push(waker.clone());
-            return None;
-        }
         if state.aborted == ticket {
             return Some(Err("stopping was aborted".to_owned()));
+        }
+        if state.ended < ticket {
+            state.wait(waker);
+            return None;
         }
         Some(state.outcome.clone())
     }
@@ -410,10 +431,10 @@ impl Saves {
         self.order_due(&mut state);
     }
 
-    /// Requests the save that is due after the end of a task.
+    /// Requests the task that is due after the end of another one.
     fn order_due(&self, state: &mut State) {
-        if std::mem::take(&mut state.is_another_due) {
-            self.order_locked(state, Order::BackgroundSave);
+        if let Some(order) = state.next.take() {
+            self.order_locked(state, order);
         }
     }
 
@@ -449,42 +470,60 @@ impl Saves {
 mod tests {
     use super::*;
 
+    const SAVED: Ending = Ending::Saved { keys: 1, bytes: 2 };
+
     #[test]
     fn a_shutdown_is_aborted_only_before_its_save_has_ended() {
         let (saves, waker) = (Saves::default(), Waker::noop());
         assert!(!saves.abort_shutdown(), "there is no shutdown");
-        saves.order(Order::Save).unwrap();
-        assert_eq!(saves.order_before_shutdown(waker), None, "one at a time");
+        let earlier = saves.order(Order::Save).unwrap();
         assert!(!saves.abort_shutdown(), "that save was asked for otherwise");
-        saves.end(Ending::Cancelled);
-        let ticket = saves.order_before_shutdown(waker).unwrap();
-        assert!(saves.is_shutdown_pending());
+        let ticket = saves.order_before_shutdown(false);
+        assert!(ticket > earlier && saves.is_shutdown_pending());
+        assert!(!saves.progress.cancel.load(Ordering::Relaxed), "a client waits for the first one");
+        saves.end(SAVED);
+        assert_eq!(saves.outcome(earlier, waker), Some(Ok(())));
+        assert!(!saves.is_shutdown_due() && saves.status().in_progress);
         assert!(saves.abort_shutdown() && saves.is_shutdown_aborted(ticket));
-        assert!(!saves.is_shutdown_pending());
-        saves.end(Ending::Saved { keys: 1, bytes: 2 });
+        assert!(!saves.abort_shutdown() && !saves.is_shutdown_pending());
+        saves.end(SAVED);
+        assert!(!saves.is_shutdown_due());
         assert!(saves.outcome(ticket, waker).unwrap().is_err(), "however the save ended");
-        assert!(!saves.abort_shutdown());
-        let ticket = saves.order_before_shutdown(waker).unwrap();
-        saves.end(Ending::Saved { keys: 1, bytes: 2 });
+        let ticket = saves.order_before_shutdown(false);
+        saves.end(SAVED);
         assert_eq!(saves.outcome(ticket, waker), Some(Ok(())));
+        assert!(saves.is_shutdown_due() && !saves.abort_shutdown());
     }
 
     #[test]
-    fn a_scheduled_save_follows_the_one_that_it_cancels() {
+    fn a_failed_save_stops_the_process_only_if_asked_to() {
         let saves = Saves::default();
-        saves.schedule_instead();
-        assert!(saves.status().in_progress && !saves.is_end_awaited());
-        saves.schedule_instead();
-        assert!(!saves.progress.cancel.load(Ordering::Relaxed), "it will contain the change");
-        saves.begin(Duration::ZERO, 0);
-        saves.schedule_instead();
-        saves.schedule_instead();
-        assert!(saves.progress.cancel.load(Ordering::Relaxed));
+        for stops_unsaved in [false, true] {
+            saves.order_before_shutdown(stops_unsaved);
+            saves.end(Ending::Failed("no room".to_owned()));
+            assert_eq!(saves.is_shutdown_due(), stops_unsaved);
+        }
+    }
+
+    #[test]
+    fn a_save_follows_the_one_in_the_background_that_it_cancels() {
+        let saves = Saves::default();
+        for _ in 0..2 {
+            saves.order_next(Order::BackgroundSave);
+        }
+        assert!(saves.status().in_progress && !saves.is_awaited.load(Ordering::Relaxed));
+        assert!(saves.progress.cancel.load(Ordering::Relaxed), "it may be cut already");
         saves.end(Ending::Cancelled);
         assert!(saves.status().in_progress && !saves.progress.cancel.load(Ordering::Relaxed));
-        saves.end(Ending::Saved { keys: 1, bytes: 2 });
-        assert!(!saves.status().in_progress, "one follows");
-        assert!(saves.order(Order::Save).is_some());
+        let ticket = saves.order_next(Order::Save);
+        assert_eq!(saves.order_next(Order::BackgroundSave), ticket, "one follows");
+        assert!(saves.cancel() && saves.order(Order::Save).is_none());
+        saves.end(Ending::Cancelled);
+        assert!(saves.is_end_awaited(), "the save for a client");
+        assert!(!saves.cancel() && !saves.progress.cancel.load(Ordering::Relaxed));
+        saves.end(SAVED);
+        assert_eq!(saves.outcome(ticket, Waker::noop()), Some(Ok(())));
+        assert!(!saves.status().in_progress && saves.order(Order::Save).is_some());
     }
 
     #[test]
@@ -505,7 +544,7 @@ mod tests {
         let saves = Saves::default();
         let asked = saves.order(Order::Save).unwrap();
         assert_eq!(saves.order(Order::Save), None, "one at a time");
-        saves.cancel();
+        saves.cancel_all();
         saves.order_last();
         assert!(!saves.progress.cancel.load(Ordering::Relaxed), "it is not what was cancelled");
         saves.end(Ending::Saved { keys: 1, bytes: 2 });

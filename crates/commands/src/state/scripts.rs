@@ -32,11 +32,16 @@ use std::time::{Duration, Instant};
 /// Maximum cached scripts of EVAL; those of SCRIPT LOAD are cached until SCRIPT FLUSH.
 const MAX_EVALUATED: usize = 500;
 
+/// How often a thread that waits for libraries checks whether the server is stopping.
+const READ_CHECK: Duration = Duration::from_millis(100);
+
 /// State shared by clients and the script thread.
 #[derive(Debug, Default)]
 pub struct Scripts {
     inner: Mutex<Inner>,
     arrived: Condvar,
+    /// Notified when libraries of a file have been loaded.
+    read: Condvar,
     /// The number of the run that must end; 0 for none.
     ended: AtomicU64,
     is_stopping: AtomicBool,
@@ -68,7 +73,9 @@ struct Inner {
     evicted: u64,
     libraries: Libraries,
     /// Source code of libraries that were read from a file and must be loaded.
-    read: Vec<Vec<u8>>,
+    read: Option<Vec<Vec<u8>>>,
+    /// The result of loading them, or the text of the error.
+    read_outcome: Option<Result<(), String>>,
 }
 
 impl Inner {
@@ -255,6 +262,11 @@ impl Scripts {
             _charge: charge,
         };
         let mut inner = self.inner.lock();
+        if self.is_stopping.load(Ordering::Relaxed) {
+            drop(inner);
+            task.refuse();
+            return Ok(Pending(completion));
+        }
         match number {
             Some(_) => inner.leased.push_back(task),
             None if inner.running.as_ref().is_some_and(|running| running.is_slow) => {
@@ -285,7 +297,7 @@ impl Scripts {
             if self.is_stopping.load(Ordering::Relaxed) {
                 return Next::Stop;
             }
-            if !inner.read.is_empty() {
+            if inner.read.is_some() {
                 return Next::Libraries;
             }
             let next = match inner.lease {
@@ -416,9 +428,14 @@ impl Scripts {
 
     /// Stops the thread, and the running script with it.
     pub fn stop(&self) {
-        let inner = self.inner.lock();
+        let mut inner = self.inner.lock();
         self.is_stopping.store(true, Ordering::Relaxed);
+        let queued = std::mem::take(&mut inner.queue).into_iter().filter_map(Waiting::into_task);
+        let refused: Vec<Task> =
+            std::mem::take(&mut inner.leased).into_iter().chain(queued).collect();
         drop(inner);
+        // A transaction that has begun must end.
+        refused.into_iter().for_each(Task::refuse);
         self.arrived.notify_all();
     }
 
@@ -511,15 +528,38 @@ impl Scripts {
         inner.libraries.iter().map(|library| Arc::clone(&library.code)).collect()
     }
 
-    /// Makes the script thread replace libraries by those of a file, before any other work.
-    pub fn read_libraries(&self, codes: Vec<Vec<u8>>) {
-        self.inner.lock().read.extend(codes);
+    /// Makes the script thread replace libraries by those of a file, before any other work, and
+    /// waits for that.
+    ///
+    /// # Errors
+    /// Why a library cannot be loaded; or the server is stopping.
+    pub fn read_libraries(&self, codes: Vec<Vec<u8>>) -> Result<(), String> {
+        if codes.is_empty() {
+            return Ok(());
+        }
+        let mut inner = self.inner.lock();
+        inner.read = Some(codes);
         self.arrived.notify_all();
+        loop {
+            if let Some(outcome) = inner.read_outcome.take() {
+                return outcome;
+            }
+            if self.is_stopping.load(Ordering::Relaxed) {
+                return Err("the server is stopping".to_owned());
+            }
+            self.read.wait_for(&mut inner, READ_CHECK);
+        }
     }
 
     /// Takes the source code of libraries that were read from a file.
-    pub(crate) fn take_read(&self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.inner.lock().read)
+    pub(crate) fn take_read(&self) -> Option<Vec<Vec<u8>>> {
+        self.inner.lock().read.take()
+    }
+
+    /// Passes on the result of loading them.
+    pub(crate) fn end_read(&self, outcome: Result<(), String>) {
+        self.inner.lock().read_outcome = Some(outcome);
+        self.read.notify_all();
     }
 
     /// The number of cached scripts, the bytes of their texts, and the number of evicted ones.
@@ -567,7 +607,22 @@ impl Inner {
     }
 }
 
+impl Waiting {
+    fn into_task(self) -> Option<Task> {
+        match self {
+            Waiting::Task(task) => Some(task),
+            Waiting::Lease(..) => None,
+        }
+    }
+}
+
 impl Task {
+    /// Ends it without running anything, because the server is stopping.
+    fn refuse(self) {
+        let error = Some((b"ERR the server is stopping".to_vec(), false));
+        self.finish(Outcome { error, ..Outcome::default() });
+    }
+
     /// Passes the outcome to its client.
     pub(crate) fn finish(self, mut outcome: Outcome) {
         outcome.charge.set(accounting::room_bytes::<u8>(outcome.reply.own_bytes()));

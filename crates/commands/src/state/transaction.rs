@@ -16,6 +16,8 @@ pub(crate) struct Transaction {
     is_aborted: bool,
     /// The union of the flags of all requests.
     flags: Flags,
+    /// The flags that some request lacks.
+    lacking: Flags,
     bytes: usize,
     /// Accounts for the memory of the requests, which is not data.
     charge: Charge,
@@ -64,6 +66,7 @@ impl Transaction {
     /// Appends a request for the row with this index, which has these flags.
     pub(crate) fn queue(&mut self, row: usize, flags: Flags, args: Args<'_>) {
         self.flags |= flags;
+        self.lacking |= !flags;
         self.bytes += args.bytes().len() + args.large_bytes() + REQUEST_BYTES;
         self.bytes += size_of_val(args.spans());
         self.charge.set(self.bytes);
@@ -82,6 +85,11 @@ impl Transaction {
     /// The union of the flags of all requests.
     pub(crate) fn flags(&self) -> Flags {
         self.flags
+    }
+
+    /// The flags that not all requests have.
+    pub(crate) fn lacking(&self) -> Flags {
+        self.lacking
     }
 
     pub(crate) fn requests(&self) -> &[Queued] {

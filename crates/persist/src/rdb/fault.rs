@@ -56,6 +56,8 @@ pub enum Fault {
     },
     /// The caller's visitor has stopped.
     Stopped,
+    /// A library of functions cannot be loaded, for this reason.
+    Library(String),
 }
 
 /// What was found instead of the expected data.
@@ -110,6 +112,7 @@ impl fmt::Display for Fault {
                 write!(f, "byte {offset}: the key \"{key}\" of database {database} is there twice")
             }
             Fault::Stopped => f.write_str("it was not read to its end"),
+            Fault::Library(reason) => write!(f, "a library of functions is not loaded: {reason}"),
         }
     }
 }
@@ -128,7 +131,7 @@ impl Fault {
     #[must_use]
     pub fn offset(&self) -> u64 {
         match self {
-            Fault::Version { .. } | Fault::Stopped => 0,
+            Fault::Version { .. } | Fault::Stopped | Fault::Library(_) => 0,
             Fault::Unreadable { offset, .. }
             | Fault::Damaged { offset, .. }
             | Fault::Checksum { offset, .. }

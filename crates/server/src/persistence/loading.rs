@@ -95,7 +95,8 @@ pub(crate) fn load_again(shared: &Shared, merge: bool) {
     if let Err(error) = &outcome {
         tracing::warn!(error, "cannot load {}", path.display());
     }
-    shared.hooks().set(HookFlags::LOADING, false);
+    // If the server is stopping, the store has only a part of the data, which must not be saved.
+    shared.hooks().set(HookFlags::LOADING, outcome.is_err() && shared.is_stopping());
     shared.saves().loading.end();
     shared.saves().end_load(outcome.map(|_| ()));
 }
@@ -118,7 +119,9 @@ fn read(shared: &Shared, file: File, total: u64, merge: bool) -> Result<Loading,
         let progress = &show.progress;
         let mut loaded = load_with_threads(file, &options, progress, &builders, threads, take);
         if let Ok(loading) = &mut loaded {
-            shared.scripts().read_libraries(std::mem::take(&mut loading.libraries));
+            let libraries = std::mem::take(&mut loading.libraries);
+            let read = shared.scripts().read_libraries(libraries);
+            loaded = read.map_err(Fault::Library).and(loaded);
         }
         is_done.store(true, Ordering::Relaxed);
         shared.store.expect(0);

@@ -77,13 +77,11 @@ pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
     if !has_points || is_loading || shared.unsaved_changes() == 0 {
         return Ok(());
     }
-    shared.hooks().pause_writes(shared.store.now_ms());
+    shared.hooks().hold_writes();
     let (saves, waker) = (shared.saves(), Waker::from(Arc::new(Unpark(thread::current()))));
-    let mut ordered = None;
+    let ticket = saves.order_before_shutdown(false);
     let saved = loop {
-        ordered = ordered.or_else(|| saves.order_before_shutdown(&waker));
-        let outcome = ordered.and_then(|ticket| saves.outcome(ticket, &waker));
-        match outcome {
+        match saves.outcome(ticket, &waker) {
             Some(outcome) => break outcome,
             // The server is stopping for another reason: the last save follows the workers' end.
             None if shared.is_stopping() => break Ok(()),
@@ -94,7 +92,7 @@ pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
         }
     };
     if saved.is_err() {
-        shared.hooks().unpause();
+        shared.hooks().release_writes();
     }
     saved
 }
@@ -166,9 +164,10 @@ fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError>
     let cancelled = SaveError::Snapshot(SnapshotError::Cancelled);
     let mut _place;
     loop {
+        // Read before the cut: a change in between counts as unsaved.
+        let changes = shared.store.totals().changes;
         match shared.store.cut(pre_image_limit(shared), waker) {
             Ok(snapshot) => {
-                let changes = shared.store.totals().changes;
                 shared.saves().begin(snapshot.cut_took(), changes);
                 return Ok(snapshot);
             }
@@ -244,6 +243,10 @@ fn finish(shared: &Shared, outcome: Result<Saved, SaveError>) {
             Ending::Failed(error.to_string())
         }
     };
+    let is_saved = matches!(ending, Ending::Saved { .. });
     shared.saves().end(ending);
+    if shared.saves().is_shutdown_due() {
+        shared.shut_down(Some(is_saved));
+    }
     stop_writes_if_unsaved(shared.saves(), shared.config(), shared.hooks());
 }

@@ -246,7 +246,7 @@ impl Shared {
         self.is_stopping.store(true, Ordering::Relaxed);
         self.listeners.stop();
         self.mailboxes.iter().for_each(Mailbox::wake);
-        self.saves.cancel();
+        self.saves.cancel_all();
         self.scripts.stop();
         for thread in
             [&self.housekeeper, &self.saver, &self.sampler].into_iter().filter_map(OnceLock::get)

@@ -337,16 +337,13 @@ fn flushall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     if cx.db.is_claimed() {
         // The save only begins after the transaction, script or service of blocked clients.
-        cx.server.saves().schedule_instead();
+        cx.server.saves().order_next(Order::BackgroundSave);
         cx.reply.ok();
         return Ok(());
     }
-    let mut ordered = None;
+    let ticket = cx.server.saves().order_next(Order::Save);
     cx.start(Box::new(move |cx| {
-        let (saves, waker) = (cx.server.saves(), &cx.client.waker);
-        ordered = ordered.or_else(|| saves.order_instead(Order::Save, waker));
-        let outcome = ordered.and_then(|ticket| saves.outcome(ticket, waker));
-        if outcome.is_none() {
+        if cx.server.saves().outcome(ticket, &cx.client.waker).is_none() {
             return Ok(JobProgress::WOKEN);
         }
         // A failure is logged; the keys are removed in any case.

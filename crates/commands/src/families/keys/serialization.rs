@@ -13,7 +13,7 @@ use nagi_store::types::string::Expiry;
 use nagi_store::{CHUNK_BYTES, Rope, StringInput};
 
 /// The family's rows.
-pub(crate) static ALL: &[&Command] = &[&DUMP, &RESTORE];
+pub(crate) static ALL: &[&Command] = &[&DUMP, &RESTORE, &RESTORE_ASKING];
 
 const BUSY_KEY: Error = Error::fixed("BUSYKEY Target key name already exists.");
 
@@ -114,6 +114,22 @@ pub(crate) static RESTORE: Command = Command {
     run: restore,
 };
 
+/// What MIGRATE of a server in cluster mode sends.
+pub(crate) static RESTORE_ASKING: Command = Command {
+    name: "RESTORE-ASKING",
+    syntax: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+    arity: -4,
+    flags: Flags::WRITE.union(Flags::DENYOOM),
+    keys: Keys::one(Access::OW.union(Access::UPDATE)),
+    categories: Category::KEYSPACE.union(Category::DANGEROUS),
+    group: Group::Server,
+    since: "3.0.0",
+    notes: Notes::of("O(N), N being the length of the value"),
+    summary: "RESTORE, as MIGRATE of a server in cluster mode sends it",
+    subcommands: &[],
+    run: restore,
+};
+
 fn put(cx: &mut Context<'_>, value: &Rope, expiry: Expiry, options: &Options) -> Result<(), Error> {
     let key = cx.key(cx.args.at(1));
     let given = match value.chunk(0) {
@@ -179,7 +195,9 @@ impl Options {
         Ok(match ttl_ms {
             0 => Expiry::Never,
             at_ms if self.absolute => Expiry::AtMs(at_ms),
-            ttl_ms => Expiry::AtMs(now_ms.saturating_add(ttl_ms)),
+            // As in Redis, a time beyond 63 bits has overflowed to one in the past.
+            ttl_ms if now_ms + ttl_ms > i64::MAX as u64 => Expiry::AtMs(1),
+            ttl_ms => Expiry::AtMs(now_ms + ttl_ms),
         })
     }
 }

@@ -39,6 +39,7 @@ fn delete<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if !cx.server.scripts().change_libraries(|libraries| libraries.remove(name)) {
         return Err(Error::fixed("ERR Library not found"));
     }
+    cx.db.note_change();
     cx.reply.ok();
     Ok(())
 }
@@ -87,6 +88,7 @@ fn flush<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Err(Error::fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
     cx.server.scripts().change_libraries(|libraries| *libraries = Libraries::default());
+    cx.db.note_change();
     cx.reply.ok();
     Ok(())
 }

@@ -6,6 +6,7 @@ use crate::runtime::admission;
 use crate::runtime::arguments::{integer, is};
 use crate::runtime::blocking::alarm;
 use crate::runtime::suspension::Slice;
+use crate::state::libraries::Libraries;
 use crate::state::saves::{Order, Ticket};
 use crate::{Category, Command, Context, Error, Flags, Group, HookFlags, JobProgress, Keys, Notes};
 use nagi_persist::payload::Dump;
@@ -335,6 +336,8 @@ enum Reload {
     Loading(Ticket),
 }
 
+const NOT_LOADED: Error = Error::fixed("ERR Error trying to load the RDB dump, check server logs.");
+
 fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (mut merge, mut flushes, mut saves) = (false, true, true);
     for word in args.from(2) {
@@ -359,21 +362,25 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let has_libraries = cx.server.scripts().libraries().counts().0 > 0;
     if saves && !flushes && !merge && has_libraries {
         // Without a flush or MERGE, the saved libraries would conflict with the existing ones.
-        return Err(Error::fixed("ERR Error trying to load the RDB dump, check server logs."));
+        return Err(NOT_LOADED);
     }
     let mut stage = if saves { Reload::Order } else { Reload::Empty };
     cx.start(Box::new(move |cx| {
         let (server, waker) = (cx.server.saves(), cx.client.waker.clone());
-        loop {
+        let outcome = loop {
             stage = match stage {
-                Reload::Order => match server.order_instead(Order::Save, &waker) {
-                    Some(ticket) => Reload::Saving(ticket),
-                    None => return Ok(JobProgress::WOKEN),
-                },
+                Reload::Order => {
+                    // Writes after the save would be lost.
+                    cx.hooks.hold_writes();
+                    Reload::Saving(server.order_next(Order::Save))
+                }
                 Reload::Saving(ticket) => match server.outcome(ticket, &waker) {
                     Some(Ok(())) => Reload::Empty,
-                    Some(Err(why)) => return Err(Error::new(format!("ERR {why}"))),
-                    None => return Ok(JobProgress::WOKEN),
+                    Some(Err(why)) => {
+                        cx.hooks.release_writes();
+                        return Err(Error::new(format!("ERR {why}")));
+                    }
+                    None => return Ok(JobProgress::COMMITTED_WOKEN),
                 },
                 Reload::Empty => {
                     cx.hooks.set(HookFlags::LOADING, true);
@@ -382,6 +389,8 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
                     }
                     if flushes {
                         cx.db.store().flush(Scope::All);
+                        let libraries = cx.server.scripts();
+                        libraries.change_libraries(|all| *all = Libraries::default());
                     }
                     Reload::Load
                 }
@@ -390,15 +399,15 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
                     None => return Ok(JobProgress::COMMITTED),
                 },
                 Reload::Loading(ticket) => match server.outcome(ticket, &waker) {
-                    Some(Ok(())) => break,
-                    Some(Err(_)) => {
-                        let text = "ERR Error trying to load the RDB dump, check server logs.";
-                        return Err(Error::fixed(text));
-                    }
-                    None => return Ok(JobProgress::WOKEN),
+                    Some(outcome) => break outcome,
+                    None => return Ok(JobProgress::COMMITTED_WOKEN),
                 },
             }
+        };
+        if saves {
+            cx.hooks.release_writes();
         }
+        outcome.map_err(|_| NOT_LOADED)?;
         cx.reply.ok();
         Ok(JobProgress::Done)
     }))

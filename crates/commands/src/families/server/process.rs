@@ -77,18 +77,16 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 /// Stops the server once its data is saved; with `force`, even if saving fails.
 fn shut_down_saved(cx: &mut Context<'_>, force: bool) -> Result<(), Error> {
-    let mut ordered = None;
+    // The saver stops the server, so that it does even if this client has disconnected.
+    let ticket = cx.server.saves().order_before_shutdown(force);
     cx.start(Box::new(move |cx| {
         let saves = cx.server.saves();
-        ordered = ordered.or_else(|| saves.order_before_shutdown(&cx.client.waker));
-        let Some(ticket) = ordered else { return Ok(JobProgress::WOKEN) };
         let outcome = saves.outcome(ticket, &cx.client.waker);
         let Some(outcome) = outcome else { return Ok(JobProgress::WOKEN) };
         if outcome.is_err() && (!force || saves.is_shutdown_aborted(ticket)) {
             return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
         }
         cx.client.quit();
-        cx.server.shut_down(Some(outcome.is_ok()));
         Ok(JobProgress::Done)
     }))
 }
