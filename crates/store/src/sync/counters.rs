@@ -118,3 +118,19 @@ impl LastEviction {
         (self.at_ms.load(Ordering::Relaxed), self.idle_ms.load(Ordering::Relaxed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_statistics_are_reset() {
+        let counters = Counters::new(3);
+        let draws = counters.draws.get();
+        counters.changes.add(5);
+        counters.hits.add(5);
+        counters.reset();
+        assert_eq!((counters.hits.get(), counters.changes.get()), (0, 5));
+        assert_eq!(counters.draws.get(), draws, "workers draw different numbers");
+    }
+}

@@ -7,9 +7,10 @@ use crate::types::key::ExpireWhen;
 use crate::types::string::{Condition, End, Expiry, SetOptions};
 use crate::types::versioned::{Count, Fetch, Mode, Removal, Write};
 use crate::{
-    ClaimProgress as Claimed, CutError, DatabaseSize, EntryView, Expirer, Intent, Policy, Scope,
-    Snapshot, SnapshotError, Store, WalkProgress, Walker,
+    ClaimProgress as Claimed, CutError, DatabaseSize, EntryView, Expirer, Intent, Policy, Rope,
+    Scope, Snapshot, SnapshotError, Store, StringInput, WalkProgress, Walker,
 };
+use nagi_chunk::CHUNK_BYTES;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -488,4 +489,26 @@ fn transfer(db: crate::Database<'_>, thread: u32, random: u32, name: &impl Fn(u3
     let (less, more) = (number(from_key) - amount, number(to_key) + amount);
     let (less, more) = (less.to_string().into_bytes(), more.to_string().into_bytes());
     db.set_many(vec![(from_key, (&less).into()), (to_key, (&more).into())], false);
+}
+
+/// Large values count for a save as far as no other key has them, and their chunks are no data.
+#[test]
+fn images_of_large_values_are_counted_once() {
+    let fixture = Fixture::new(1);
+    let db = fixture.db(0);
+    let key = |name: &'static [u8]| db.key(name);
+    let long = Rope::from_bytes(&vec![b'x'; 10 * CHUNK_BYTES]);
+    for name in [&b"overwritten"[..], b"renamed"] {
+        db.set(key(name), StringInput::Rope(long.clone()), SetOptions::default());
+    }
+    let run = Run::cut(&fixture);
+    let held = || fixture.store.snapshot_memory().pre_image_bytes;
+    db.rename(key(b"renamed"), key(b"other"), true);
+    assert!(held() < 2 * CHUNK_BYTES, "{} bytes of a value that stays", held());
+    db.set(key(b"overwritten"), b"short".as_slice(), SetOptions::default());
+    assert!(held() >= 10 * CHUNK_BYTES, "{} bytes", held());
+    let memory = fixture.store.snapshot_memory();
+    assert!(memory.pre_image_bytes - memory.uncounted_bytes < CHUNK_BYTES, "{memory:?}");
+    run.finish();
+    assert_eq!(fixture.store.snapshot_memory().uncounted_bytes, 0);
 }

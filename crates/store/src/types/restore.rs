@@ -114,7 +114,9 @@ impl Database<'_> {
             if allowed {
                 let options = SetOptions { expiry, ..SetOptions::default() };
                 slot.put_until(value, options, Event::Restore);
-                slot.choose_new(true);
+                if slot.entry().is_some() {
+                    slot.choose_new(true);
+                }
                 usage.into_iter().for_each(|usage| slot.set_usage(usage));
             }
             allowed

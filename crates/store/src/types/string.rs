@@ -85,7 +85,7 @@ impl Slot<'_> {
         let flags = options.flags;
         self.put(value, Attributes { expire_at_ms, flags, ..Attributes::default() });
         self.note(event);
-        if matches!(options.expiry, Expiry::AtMs(_)) {
+        if matches!(options.expiry, Expiry::AtMs(_)) && event != Event::Restore {
             self.note(Event::Expire);
         }
     }
