@@ -4,6 +4,7 @@
 //! documentation of the harness (tests/harness/lib.rs) shows how to write one. Run them with `cargo
 //! test -p nagi-tests NAME`.
 
+mod absent_clients;
 mod acl;
 mod administration;
 mod binary;

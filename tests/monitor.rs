@@ -141,3 +141,28 @@ fn requests_of_memcached_are_shown_as_well() {
         assert_eq!(shown(&mut monitor), expected);
     }
 }
+
+#[test]
+fn a_transaction_with_a_script_is_shown_in_the_order_of_redis() {
+    for server in [Server::nagi(), Server::redis()] {
+        let (mut monitor, mut client) = (server.connect_resp(), server.connect_resp());
+        monitor.check("MONITOR", "+OK\r\n");
+        for command in ["MULTI", "SET a 1", "EVAL \"return redis.call('get','a')\" 1 a", "GET a"] {
+            client.run(command);
+        }
+        client.run("EXEC");
+        for expected in [
+            r#"0 "MULTI""#,
+            r#"0 "SET" "a" "1""#,
+            r#"0 "EVAL" "return redis.call('get','a')" "1" "a""#,
+        ] {
+            assert_eq!(shown(&mut monitor), expected);
+        }
+        assert!(monitor.line().ends_with("[0 lua] \"get\" \"a\""));
+        assert_eq!(shown(&mut monitor), r#"0 "GET" "a""#);
+        assert_eq!(shown(&mut monitor), r#"0 "EXEC""#);
+        for command in ["PUBLISH channel x", "GET a", "EVAL \"return 1\" 0"] {
+            monitor.check(command, "-ERR Replica can't interact with the keyspace\r\n");
+        }
+    }
+}

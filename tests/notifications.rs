@@ -394,6 +394,17 @@ fn restored_keys_are_new() {
             client.expect("+OK\r\n");
             assert_eq!(listener.take(), "e0:new:r e0:restore:r");
         }
+        let words: [&[u8]; 5] = [b"RESTORE", b"r", b"5000", &payload, b"REPLACE"];
+        client.send(encode_command(&words));
+        client.expect("+OK\r\n");
+        assert_eq!(listener.take(), "e0:new:r e0:restore:r");
+        for (key, events) in [("r", "e0:del:r"), ("missing", "")] {
+            let key = key.as_bytes();
+            let words: [&[u8]; 6] = [b"RESTORE", key, b"1", &payload, b"REPLACE", b"ABSTTL"];
+            client.send(encode_command(&words));
+            client.expect("+OK\r\n");
+            assert_eq!(listener.take(), events);
+        }
     }
 }
 

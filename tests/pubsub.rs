@@ -553,3 +553,20 @@ fn no_message_lands_in_a_long_reply() {
         }
     }
 }
+
+/// Confirmations are messages, which CLIENT REPLY does not suppress; errors and QUEUED are replies.
+#[test]
+fn replies_that_are_off_include_errors_about_channels() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.run("ACL SETUSER user on >p +@all ~*");
+        client.check("AUTH user p", "+OK\r\n");
+        for request in ["CLIENT REPLY OFF", "SUBSCRIBE forbidden", "MULTI", "SUBSCRIBE forbidden"] {
+            client.send(encode_command(&harness::words(request)));
+        }
+        client.send(encode_command(&["DISCARD"]));
+        client.send(encode_command(&["UNSUBSCRIBE", "none"]));
+        client.expect("*3\r\n$11\r\nunsubscribe\r\n$4\r\nnone\r\n:0\r\n");
+        client.check("CLIENT REPLY ON", "+OK\r\n");
+    }
+}

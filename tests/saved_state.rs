@@ -230,7 +230,7 @@ fn a_move_that_takes_long_shortens_times_to_live() {
     until("time", has_passed).unwrap();
     requests.answer(&"+OK\r\n".repeat(64));
     let after = ttl(&requests.next_words());
-    assert!(after <= before - 200, "{after} ms, {before} ms before");
+    assert!(after <= before - 100, "{after} ms, {before} ms before");
     requests.answer("+OK\r\n");
     client.expect("+OK\r\n");
 }

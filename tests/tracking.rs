@@ -423,3 +423,17 @@ fn no_copy_is_old_in_the_end() {
         assert_eq!(other.run(&format!("GET {key}")).text(), copy, "{key}");
     }
 }
+
+/// The keys that a script declares are not read by that.
+#[test]
+fn declared_keys_of_scripts_are_not_tracked() {
+    for server in both() {
+        let (mut tracker, mut other) = clients(&server, "");
+        tracker.check("EVAL_RO \"return 1\" 1 a", ":1\r\n");
+        other.run("SET a 1");
+        tracker.check("PING", "+PONG\r\n");
+        tracker.check("EVAL_RO \"return redis.call('exists', KEYS[1])\" 1 b", ":0\r\n");
+        other.run("SET b 1");
+        tracker.expect(invalidated("b"));
+    }
+}

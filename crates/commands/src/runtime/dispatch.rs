@@ -252,7 +252,7 @@ fn run_observed<'a>(
     let order = is_monitored.then(|| hooks.monitors.order());
     if is_monitored
         && cx.client.info.marks().contains(Marks::MONITOR)
-        && flags.intersects(Flags::WRITE | Flags::READONLY)
+        && flags.intersects(Flags::WRITE | Flags::READONLY | Flags::PAUSED_AS_WRITE)
     {
         return refuse(cx, &Error::fixed("ERR Replica can't interact with the keyspace"));
     }
@@ -274,9 +274,31 @@ fn run_observed<'a>(
         time(cx, if is_fast { "fast-command" } else { "command" }, started);
     }
     if let Some(words) = words {
-        shown::show(cx.server, cx.client, &words);
+        // EXEC is shown after its requests.
+        match cx.suspension.take() {
+            Some(rest) if entry.command.flags.contains(Flags::RUNS_QUEUED) => {
+                cx.suspension = Some(rest.map_job(|job| shown_at_end(job, words)));
+            }
+            rest => {
+                cx.suspension = rest;
+                shown::show(cx.server, cx.client, &words);
+            }
+        }
     }
     drop(order);
+}
+
+/// A job after whose end monitors are shown its request.
+fn shown_at_end(mut job: Job, words: String) -> Job {
+    Box::new(move |cx| {
+        let progress = job(cx);
+        if !matches!(progress, Ok(JobProgress::Pending { .. })) {
+            let order = cx.hooks.monitors.order();
+            shown::show(cx.server, cx.client, &words);
+            drop(order);
+        }
+        progress
+    })
 }
 
 /// Reports the duration of a command to the latency monitor when it is complete. The time for which

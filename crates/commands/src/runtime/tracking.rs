@@ -50,11 +50,13 @@ pub(crate) fn run<'a>(
     outcome
 }
 
-/// Whether a client tracks the keys that this command reads.
+/// Whether a client tracks the keys that this command reads; of a script, those of the commands
+/// that it calls.
 pub(crate) fn is_remembered(command: &Command, cx: &Context<'_>) -> bool {
     let Some(tracking) = &cx.client.tracking else { return false };
     let options = &tracking.options;
     command.flags.contains(Flags::READONLY)
+        && !command.flags.contains(Flags::RUNS_SCRIPTS)
         && !options.is_broadcast
         && (!options.opts_in || tracking.caching == Some(true))
         && (!options.opts_out || tracking.caching != Some(false))

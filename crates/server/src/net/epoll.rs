@@ -426,6 +426,12 @@ impl<S: Sockets> Driver for Epoll<S> {
         self.connections.get(token).map_or(0, |connection| connection.unsent.bytes())
     }
 
+    fn unacknowledged_by_socket(&self, token: Token) -> usize {
+        let connection = self.connections.get(token);
+        let bytes = connection.map(|it| reachability::unacknowledged_bytes(it.socket.as_fd()));
+        bytes.flatten().unwrap_or_default()
+    }
+
     fn kept_for_socket(&self, token: Token) -> usize {
         let nothing = Output::default();
         self.connections.get(token).map_or(0, |connection| connection.unsent.kept_bytes(&nothing))

@@ -14,10 +14,15 @@ const TRIES: u8 = 3;
 
 /// Whether the peer has acknowledged all data, so that no answer is outstanding.
 pub(crate) fn has_acknowledged_all(socket: BorrowedFd<'_>) -> bool {
+    unacknowledged_bytes(socket) == Some(0)
+}
+
+/// The number of bytes in the kernel that the peer has not acknowledged.
+pub(crate) fn unacknowledged_bytes(socket: BorrowedFd<'_>) -> Option<usize> {
     let mut waiting: libc::c_int = 0;
     // SAFETY: the kernel writes one number, which `waiting` has room for.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut waiting) };
-    result == 0 && waiting == 0
+    usize::try_from(waiting).ok().filter(|_| result == 0)
 }
 
 /// Whether a TCP peer has been silent for `silence` despite several tries to send to it.

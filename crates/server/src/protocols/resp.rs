@@ -237,7 +237,7 @@ fn run_unresolved(cx: &mut Context<'_>) {
 }
 
 /// Executes a request whose reply is suppressed, unless the request enables replies or the reply is
-/// a message.
+/// a message: a confirmation, and neither an error nor QUEUED.
 #[cold]
 fn run_unanswered(
     request: &Request<'_, Row>,
@@ -248,11 +248,15 @@ fn run_unanswered(
     let &Request { args, work, .. } = request;
     let is_message = |entry: &Entry| entry.command.flags.contains(Flags::MESSAGES);
     client.is_answered_anyway = work.is_some_and(is_message);
-    let is_answered = client.reply_mode.begin() || client.is_answered_anyway;
+    let is_answered = client.reply_mode.begin();
     let mut unsent = Output::default();
     let replies = if is_answered { &mut *out } else { &mut unsent };
     let suspension = run(work, environment.context(client, replies, args, None));
-    if suspension.is_none() && client.reply_mode.end() && !is_answered {
+    let start: Vec<u8> = unsent.slices().flatten().take(7).copied().collect();
+    let is_refused = start.starts_with(b"-") || start == b"+QUEUED";
+    let is_confirmation = client.is_answered_anyway && !is_refused;
+    let is_ended = suspension.is_none();
+    if is_ended && (client.reply_mode.end() | is_confirmation) && !is_answered {
         out.append(&unsent);
     }
     suspension

@@ -16,10 +16,9 @@ impl Sessions {
     pub(super) fn close(&mut self, driver: &mut impl Driver, token: Token, why: CloseReason) {
         self.remove(token, why);
         driver.close(token);
-        let unsent = driver.unsent_bytes(token);
-        if unsent > 0 {
-            let read_at = Instant::now();
-            self.closing.push(ClosingConnection { token, unsent, read_at, is_counted: false });
+        if driver.unsent_bytes(token) > 0 {
+            let (unread, read_at) = (driver.unread_bytes(token), Instant::now());
+            self.closing.push(ClosingConnection { token, unread, read_at, is_counted: false });
         }
     }
 
@@ -27,15 +26,15 @@ impl Sessions {
     pub(super) fn check_closing(&mut self, driver: &mut impl Driver) {
         let (shared, worker) = (&self.shared, self.worker);
         self.closing.retain_mut(|connection| {
-            let unsent = driver.unsent_bytes(connection.token);
-            if unsent < connection.unsent {
-                (connection.unsent, connection.read_at) = (unsent, Instant::now());
+            let unread = driver.unread_bytes(connection.token);
+            if unread < connection.unread {
+                (connection.unread, connection.read_at) = (unread, Instant::now());
             }
             let is_stuck = connection.read_at.elapsed() > LONGEST_PAUSE;
             if is_stuck {
                 driver.abort(connection.token);
             }
-            let stays = unsent > 0 && !is_stuck;
+            let stays = driver.unsent_bytes(connection.token) > 0 && !is_stuck;
             match (stays, connection.is_counted) {
                 (true, false) => shared.registry.add_connection(worker),
                 (false, true) => shared.registry.release(worker),

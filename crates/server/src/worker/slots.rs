@@ -11,7 +11,7 @@ use std::time::Instant;
 /// A connection with unsent replies whose session has ended.
 pub(super) struct ClosingConnection {
     pub(super) token: Token,
-    pub(super) unsent: usize,
+    pub(super) unread: usize,
     /// When its client was last seen to have read something.
     pub(super) read_at: Instant,
     /// Whether it has been added to the number of connections.

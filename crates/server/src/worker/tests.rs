@@ -55,6 +55,10 @@ impl Driver for Script {
         self.unsent
     }
 
+    fn unacknowledged_by_socket(&self, _: Token) -> usize {
+        0
+    }
+
     fn kept_for_socket(&self, _: Token) -> usize {
         self.unsent
     }

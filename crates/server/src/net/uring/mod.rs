@@ -614,6 +614,12 @@ impl<K: KernelShim> Driver for Uring<K> {
         bytes
     }
 
+    fn unacknowledged_by_socket(&self, token: Token) -> usize {
+        let connection = self.connections.get(token);
+        let bytes = connection.map(|it| reachability::unacknowledged_bytes(it.socket.as_fd()));
+        bytes.flatten().unwrap_or_default()
+    }
+
     fn kept_for_socket(&self, token: Token) -> usize {
         self.connections
             .get(token)
