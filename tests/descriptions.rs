@@ -51,6 +51,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("psubscribe", "arguments", "7.2: the block around the pattern is gone"),
     ("quit", "deprecated", "since 7.2"),
     ("randomkey", "tips", "7.2: the response is special"),
+    ("restore-asking", "flags", "there is no cluster mode, and no flag for it"),
     ("scan", "tips", "7.2: the response is special"),
     ("setex", "deprecated", "since 7.2"),
     ("setnx", "deprecated", "since 7.2"),

@@ -101,7 +101,7 @@ const VALUES: [&str; 72] = [
     "redis.error_reply(1, 2)",
     "redis.error_reply('x').err",
     "{double = 3.5}",
-    "{double = 1e300}",
+    "{double = 1048576.5}",
     "{double = 'x'}",
     "{map = {a = 1}}",
     "{map = {}}",
@@ -364,7 +364,8 @@ fn expression(
         let digits = text.strip_prefix('-').unwrap_or(text);
         (1..16).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
     };
-    let is_decimal = ["0.1", "1.5", "-7.25", "3.5", "1e300"].contains(&text);
+    // Of others, Redis 7.0 writes more digits than 7.2.
+    let is_decimal = ["1.5", "-7.25", "3.5"].contains(&text);
     match random.below(8) {
         _ if word.len() > 100 => {
             arguments.push(word.to_vec());

@@ -370,7 +370,8 @@ impl Saves {
     /// may have changed.
     pub fn outcome(&self, ticket: Ticket, waker: &Waker) -> Option<Result<(), String>> {
         let mut state = self.lock();
-        if state.aborted == ticket {
+        // A save that has been requested comes to its end first.
+        if state.aborted == ticket && (state.ended >= ticket || state.asked < ticket) {
             return Some(Err("stopping was aborted".to_owned()));
         }
         if state.ended < ticket {
