@@ -362,7 +362,11 @@ fn expression(
     let text = std::str::from_utf8(word).unwrap_or_default();
     let is_short_number = |text: &str| {
         let digits = text.strip_prefix('-').unwrap_or(text);
-        (1..16).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
+        // Redis 7.0 passes on -0, 7.2 passes on 0.
+        let is_written_alike = !text.starts_with("-0");
+        is_written_alike
+            && (1..16).contains(&digits.len())
+            && digits.bytes().all(|byte| byte.is_ascii_digit())
     };
     // Of others, Redis 7.0 writes more digits than 7.2.
     let is_decimal = ["1.5", "-7.25", "3.5"].contains(&text);
