@@ -144,9 +144,9 @@ async function errors(redis) {
   await assert.rejects(redis.incr('text'), /not an integer/);
   await assert.rejects(redis.hget('text', 'x'), /WRONGTYPE/);
   await redis.del('text');
-  const stranger = connect({ token: 'wrong', retry: false });
-  await assert.rejects(stranger.set('text', 'x'), /a password is needed/);
-  await assert.rejects(stranger.pipeline().set('text', 'x').exec(), /a password is needed/);
+  const refused = connect({ token: 'wrong', retry: false });
+  await assert.rejects(refused.set('text', 'x'), /a password is needed/);
+  await assert.rejects(refused.pipeline().set('text', 'x').exec(), /a password is needed/);
 }
 
 run(async () => {

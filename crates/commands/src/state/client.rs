@@ -462,11 +462,8 @@ impl ClientInfo {
     /// Whether it has connected from this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        match self.address.parse::<SocketAddr>() {
-            Ok(address) => address.ip().to_canonical().is_loopback(),
-            // The path of a Unix socket; a peer without a known address is not local.
-            Err(_) => !self.address.starts_with('?'),
-        }
+        let address: Option<SocketAddr> = self.address.parse().ok();
+        address.is_none_or(|address| address.ip().to_canonical().is_loopback())
     }
 
     /// Memory of the connection in bytes, including pending requests and unsent replies. A large

@@ -193,6 +193,11 @@ impl Default for Saves {
 }
 
 impl State {
+    /// Whether the process stops after a save that has not ended.
+    fn is_shutdown_pending(&self) -> bool {
+        self.before_shutdown > self.ended.max(self.aborted)
+    }
+
     /// Calls `waker` when a task begins or ends.
     fn wait(&mut self, waker: &Waker) {
         if !self.waiting.iter().any(|known| known.will_wake(waker)) {
@@ -225,7 +230,7 @@ impl Saves {
         if state.asked == state.ended {
             return Some(self.order_locked(&mut state, order));
         }
-        self.cancel_locked(&state);
+        self.cancel_background(&state);
         state.wait(waker);
         None
     }
@@ -243,18 +248,22 @@ impl Saves {
         }
         let is_foreground = order == Order::Save || state.next == Some(Order::Save);
         state.next = Some(if is_foreground { Order::Save } else { order });
-        self.cancel_locked(state);
+        self.cancel_background(state);
         state.asked + 1
     }
 
     /// Requests that the process stops after a save, which follows like that of
-    /// [`Saves::order_next`]; with `stops_unsaved`, even if it fails.
+    /// [`Saves::order_next`], unless it stops after a save already; with `stops_unsaved`, even if
+    /// the save fails.
     pub fn order_before_shutdown(&self, stops_unsaved: bool) -> Ticket {
         let mut state = self.lock();
-        let ticket = self.order_next_locked(&mut state, Order::Save);
-        state.before_shutdown = ticket;
-        state.stops_unsaved = stops_unsaved;
-        ticket
+        if state.is_shutdown_pending() {
+            state.stops_unsaved |= stops_unsaved;
+        } else {
+            state.before_shutdown = self.order_next_locked(&mut state, Order::Save);
+            state.stops_unsaved = stops_unsaved;
+        }
+        state.before_shutdown
     }
 
     /// Whether the process has to stop now, after the end of the task that ended last.
@@ -277,11 +286,11 @@ impl Saves {
     /// Cancels the shutdown and the save before it. Returns whether there was one.
     pub(crate) fn abort_shutdown(&self) -> bool {
         let mut state = self.lock();
-        let is_there = state.before_shutdown > state.ended.max(state.aborted);
+        let is_there = state.is_shutdown_pending();
         if is_there {
             state.aborted = state.before_shutdown;
             if state.asked == state.before_shutdown {
-                self.cancel_any(&state);
+                self.cancel_current(&state);
             }
             state.waiting.drain(..).for_each(Waker::wake);
         }
@@ -297,8 +306,7 @@ impl Saves {
 
     /// Whether the process stops after a save.
     pub(crate) fn is_shutdown_pending(&self) -> bool {
-        let state = self.lock();
-        state.before_shutdown > state.ended.max(state.aborted)
+        self.lock().is_shutdown_pending()
     }
 
     /// Whether the shutdown after this save was aborted.
@@ -311,25 +319,25 @@ impl Saves {
     pub fn cancel(&self) -> bool {
         let mut state = self.lock();
         let was_due = state.next.take_if(|next| *next == Order::BackgroundSave).is_some();
-        self.cancel_locked(&state) || was_due
+        self.cancel_background(&state) || was_due
     }
 
     /// Cancels any save, because the process stops.
     pub fn cancel_all(&self) {
         let mut state = self.lock();
         state.next = None;
-        self.cancel_any(&state);
+        self.cancel_current(&state);
     }
 
-    fn cancel_locked(&self, state: &State) -> bool {
+    fn cancel_background(&self, state: &State) -> bool {
         let is_there = state.asked != state.ended && state.order == Order::BackgroundSave;
         if is_there {
-            self.cancel_any(state);
+            self.cancel_current(state);
         }
         is_there
     }
 
-    fn cancel_any(&self, state: &State) {
+    fn cancel_current(&self, state: &State) {
         self.progress.cancel.store(true, Ordering::Relaxed);
         // It may be waiting for claims.
         state.saver.iter().for_each(Waker::wake_by_ref);
@@ -432,7 +440,7 @@ impl Saves {
         self.order_due(&mut state);
     }
 
-    /// Requests the task that is due after the end of another one.
+    /// Requests the save that is due after the end of a task.
     fn order_due(&self, state: &mut State) {
         if let Some(order) = state.next.take() {
             self.order_locked(state, order);
@@ -499,6 +507,10 @@ mod tests {
     #[test]
     fn a_failed_save_stops_the_process_only_if_asked_to() {
         let saves = Saves::default();
+        let ticket = saves.order_before_shutdown(true);
+        assert_eq!(saves.order_before_shutdown(false), ticket, "one save is enough");
+        saves.end(Ending::Failed("no room".to_owned()));
+        assert!(saves.is_shutdown_due());
         for stops_unsaved in [false, true] {
             saves.order_before_shutdown(stops_unsaved);
             saves.end(Ending::Failed("no room".to_owned()));

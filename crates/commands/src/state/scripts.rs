@@ -618,9 +618,9 @@ impl Waiting {
 
 impl Task {
     /// Ends it without running anything, because the server is stopping.
-    fn refuse(self) {
-        let error = Some((b"ERR the server is stopping".to_vec(), false));
-        self.finish(Outcome { error, ..Outcome::default() });
+    fn refuse(mut self) {
+        let (joint, text) = (self.joint.take(), b"ERR the server is stopping".to_vec());
+        self.finish(Outcome { joint, error: Some((text, false)), ..Outcome::default() });
     }
 
     /// Passes the outcome to its client.

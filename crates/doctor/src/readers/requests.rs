@@ -158,17 +158,18 @@ pub(super) fn key_names(show_keys: bool) -> impl Fn(&str) -> String {
 /// Commands whose first argument is a key. Of most others it is none, and it may be a secret.
 const KEYED: &str = "append bitcount bitfield bitfield_ro bitpos blmove blpop brpop brpoplpush \
     bzpopmax bzpopmin copy decr decrby del dump exists expire expireat expiretime geoadd geodist \
-    geohash geopos georadius georadiusbymember geosearch geosearchstore get getbit getdel getex \
-    getrange getset hdel hexists hexpire hget hgetall hgetdel hgetex hincrby hincrbyfloat hkeys \
-    hlen hmget hmset hpersist hpexpire hpttl hrandfield hscan hset hsetex hsetnx hstrlen httl \
+    geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch \
+    geosearchstore get getbit getdel getex getrange getset hdel hexists hexpire hexpireat \
+    hexpiretime hget hgetall hgetdel hgetex hincrby hincrbyfloat hkeys hlen hmget hmset hpersist \
+    hpexpire hpexpireat hpexpiretime hpttl hrandfield hscan hset hsetex hsetnx hstrlen httl \
     hvals incr incrby incrbyfloat lcs lindex linsert llen lmove lpop lpos lpush lpushx lrange \
     lrem lset ltrim mget move mset msetnx persist pexpire pexpireat pexpiretime pfadd pfcount \
     pfmerge psetex pttl rename renamenx restore rpop rpoplpush rpush rpushx sadd scard sdiff \
     sdiffstore set setbit setex setnx setrange sinter sinterstore sismember smembers smismember \
-    smove sort sort_ro spop spublish srandmember srem sscan strlen substr sunion sunionstore \
-    touch ttl type unlink watch xack xadd xautoclaim xclaim xdel xlen xpending xrange xrevrange \
-    xsetid xtrim zadd zcard zcount zdiffstore zincrby zinterstore zlexcount zmscore zpopmax \
-    zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem zremrangebylex \
+    smove sort sort_ro spop srandmember srem sscan strlen substr sunion sunionstore touch ttl \
+    type unlink watch xack xadd xautoclaim xclaim xdel xlen xpending xrange xrevrange xsetid \
+    xtrim zadd zcard zcount zdiffstore zincrby zinterstore zlexcount zmscore zpopmax zpopmin \
+    zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem zremrangebylex \
     zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan \
     zscore zunionstore";
 

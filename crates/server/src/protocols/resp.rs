@@ -252,12 +252,18 @@ fn run_unanswered(
     let mut unsent = Output::default();
     let replies = if is_answered { &mut *out } else { &mut unsent };
     let suspension = run(work, environment.context(client, replies, args, None));
-    let start: Vec<u8> = unsent.slices().flatten().take(7).copied().collect();
-    let is_refused = start.starts_with(b"-") || start == b"+QUEUED";
-    let is_confirmation = client.is_answered_anyway && !is_refused;
-    let is_ended = suspension.is_none();
-    if is_ended && (client.reply_mode.end() | is_confirmation) && !is_answered {
-        out.append(&unsent);
+    if suspension.is_none() {
+        let turns_on = client.reply_mode.end();
+        let is_confirmation = client.is_answered_anyway && is_message_in(&unsent);
+        if !is_answered && (turns_on || is_confirmation) {
+            out.append(&unsent);
+        }
     }
     suspension
+}
+
+/// Whether the output of a command whose replies are messages is one: neither an error nor QUEUED.
+fn is_message_in(output: &Output) -> bool {
+    let start: Vec<u8> = output.slices().flatten().take(b"+QUEUED".len()).copied().collect();
+    !start.starts_with(b"-") && start != b"+QUEUED"
 }

@@ -26,6 +26,7 @@ impl Sessions {
             return self.shared.registry.release(self.worker);
         }
         let peer = link.peer();
+        // Without its address, what it has sent cannot be judged.
         if peer == Peer::Gone {
             return self.shared.registry.release(self.worker);
         }

@@ -1,6 +1,6 @@
 //! Connections that are closed as soon as their last replies have been sent. Their sessions have
 //! ended, so the limits on clients no longer apply: they count as connections until they are gone,
-//! and are closed at once if their clients do not read.
+//! and are reset if their clients read nothing for a while.
 
 use super::Sessions;
 use super::slots::ClosingConnection;

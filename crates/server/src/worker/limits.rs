@@ -337,7 +337,7 @@ impl Sessions {
             }
             self.tally.idle_disconnections.add(1);
             self.remove(token, CloseReason::Idle);
-            // Its client does not read either.
+            // Replies that its client has not read for that long are dropped.
             driver.abort(token);
         }
     }

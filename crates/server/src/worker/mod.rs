@@ -647,13 +647,10 @@ impl<D: Driver> Sink<D> for Sessions {
     }
 
     fn accepted(&mut self, driver: &mut D, protocol: Protocol, socket: OwnedFd) {
-        let peer = Peer::of(&socket);
-        if peer == Peer::Gone {
-            return;
-        }
         let most = usize::try_from(self.shared.config().maxclients.get()).unwrap_or(usize::MAX);
         let mut assigned = self.shared.registry.assign(self.worker, most);
-        let is_reserved = assigned.is_none() && protocol == Protocol::Resp && peer.is_local();
+        let is_reserved =
+            assigned.is_none() && protocol == Protocol::Resp && Peer::of(&socket).is_local();
         if is_reserved {
             assigned = self.shared.registry.assign(self.worker, most + RESERVED_CONNECTIONS);
         }

@@ -389,8 +389,8 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
                     }
                     if flushes {
                         cx.db.store().flush(Scope::All);
-                        let libraries = cx.server.scripts();
-                        libraries.change_libraries(|all| *all = Libraries::default());
+                        let scripts = cx.server.scripts();
+                        scripts.change_libraries(|all| *all = Libraries::default());
                     }
                     Reload::Load
                 }
