@@ -1,11 +1,10 @@
 //! Clients that send without end, do not read, or end their own connection while a request of
 //! theirs is under way.
 
-use harness::{Reply, Server, encode_command, nagi_binary, until};
+use harness::{Reply, Server, encode_command, until};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -112,66 +111,4 @@ fn a_transaction_with_scripts_does_not_keep_the_server_from_stopping() {
     crate::scripting::until_busy(&mut other);
     other.send(encode_command(&["SHUTDOWN", "NOSAVE"]));
     assert!(server.wait_for_exit().success(), "{}", server.log());
-}
-
-/// Runs `nagi client` with options and an action, and returns what it prints.
-fn client_of(port: u16, words: &[&str]) -> String {
-    let servers = format!("127.0.0.1:{port}");
-    let mut command = Command::new(nagi_binary());
-    let output =
-        command.args(["client", "--servers", &servers]).args(words).output().expect("it starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
-}
-
-/// Only URLs of servers have passwords to hide.
-#[test]
-fn values_that_look_like_urls_are_stored_as_they_are() {
-    let server = Server::nagi();
-    let port = server.memcached_address().port();
-    let value = "https://me@example.com/x?y=1";
-    client_of(port, &["set", "http://medium.com/@bob", value]);
-    assert_eq!(client_of(port, &["get", "http://medium.com/@bob"]), value);
-    server.connect_resp().check("EXISTS http://medium.com/@bob", ":1\r\n");
-}
-
-#[test]
-fn a_prefix_of_the_library_is_a_part_of_the_key() {
-    let server = Server::nagi();
-    let port = server.memcached_address().port();
-    let like = ["--like", "libmemcached,prefix=app:"];
-    client_of(port, &[&like[..], &["set", "key", "value"]].concat());
-    server.connect_resp().check("GET app:key", "$5\r\nvalue\r\n");
-    assert_eq!(client_of(port, &[&like[..], &["get", "key"]].concat()), "value");
-}
-
-#[test]
-fn another_server_of_a_cluster_is_asked_if_one_is_dead() {
-    let server = Server::nagi();
-    server.connect_resp().check("SET key value", "+OK\r\n");
-    let dead = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let (dead, port) = (dead.local_addr().expect("an address").port(), server.resp().port());
-    let output = Command::new(nagi_binary())
-        .args(["client", "--like", "redis-cluster", "--protocol", "resp"])
-        .args(["--servers", &format!("127.0.0.1:{dead},127.0.0.1:{port}"), "get", "key"])
-        .output()
-        .expect("it starts");
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "value\n", "{error}");
-}
-
-#[test]
-fn passwords_may_have_quotes_and_blanks() {
-    let server = Server::nagi_with(&["--requirepass=a'b' \"c"]);
-    let mut client = server.connect_resp();
-    let reply = client.run_words(&["AUTH", "a'b' \"c"]);
-    assert_eq!(reply, Reply::Simple("OK".to_owned()));
-    let folder = crate::persistence::Folder::new("quoted-user");
-    let file = folder.0.join("redis.conf");
-    std::fs::write(&file, "user bob on \">p w\" ~* +@all\n").expect("writes");
-    let mut command = Command::new(nagi_binary());
-    command.arg("serve").arg(&file);
-    let server = Server::start_nagi(command).expect("it starts");
-    let reply = server.connect_resp().run_words(&["AUTH", "bob", "p w"]);
-    assert_eq!(reply, Reply::Simple("OK".to_owned()));
 }

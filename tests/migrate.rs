@@ -1,8 +1,8 @@
 //! MIGRATE moves keys to other servers; each key must then be on exactly one of them.
 
 use harness::{Connection, Reply, Server, encode_command, tool, until};
-use std::io::Read;
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 
 /// Sets values of every type, and a key that expires.
 fn fill(client: &mut Connection) {
@@ -275,4 +275,74 @@ fn a_key_for_which_a_client_waits_is_moved() {
     client.check(&format!("MIGRATE 127.0.0.1 {port} s 0 5000"), "+OK\r\n");
     client.check("EVAL \"return redis.call('EXISTS', KEYS[1])\" 1 s", ":0\r\n");
     to.connect_resp().check("EXISTS s", ":1\r\n");
+}
+
+/// The time to live is that at the moment when a key is sent.
+#[test]
+fn a_move_that_takes_long_shortens_times_to_live() {
+    let from = Server::nagi();
+    let mut client = from.connect_resp();
+    let keys: Vec<String> = (0..65).map(|key| format!("key:{key}")).collect();
+    for key in &keys {
+        client.check(&format!("SET {key} value PX 100000"), "+OK\r\n");
+    }
+    let target = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = target.local_addr().expect("an address").port();
+    let request = format!("MIGRATE 127.0.0.1 {port} \"\" 0 30000 KEYS {}", keys.join(" "));
+    client.send(encode_command(&harness::words(&request)));
+    let (stream, _) = target.accept().expect("it connects");
+    let mut requests = Requests::over(stream);
+    let mut first = requests.next_words();
+    if first[0] == b"SELECT" {
+        requests.answer("+OK\r\n");
+        first = requests.next_words();
+    }
+    assert_eq!(first[0].to_ascii_uppercase(), b"RESTORE");
+    let ttl = |words: &[Vec<u8>]| -> i64 {
+        String::from_utf8_lossy(&words[2]).parse().expect("a number")
+    };
+    let before = ttl(&first);
+    (1..64).for_each(|_| drop(requests.next_words()));
+    let mut clock = from.connect_resp();
+    clock.check("SET clock x PX 100000", "+OK\r\n");
+    let has_passed = || (clock.run("PTTL clock").integer() < 99_800).then_some(());
+    until("time", has_passed).unwrap();
+    requests.answer(&"+OK\r\n".repeat(64));
+    let after = ttl(&requests.next_words());
+    assert!(after <= before - 100, "{after} ms, {before} ms before");
+    requests.answer("+OK\r\n");
+    client.expect("+OK\r\n");
+}
+
+/// Requests that a server sends to another one.
+struct Requests {
+    stream: BufReader<TcpStream>,
+}
+
+impl Requests {
+    fn over(stream: TcpStream) -> Self {
+        Requests { stream: BufReader::new(stream) }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).expect("a line");
+        line.trim_end().to_owned()
+    }
+
+    fn next_words(&mut self) -> Vec<Vec<u8>> {
+        let count: usize = self.line().trim_start_matches('*').parse().expect("a count");
+        let word = |_| {
+            let len: usize = self.line().trim_start_matches('$').parse().expect("a length");
+            let mut word = vec![0; len + 2];
+            self.stream.read_exact(&mut word).expect("a word");
+            word.truncate(len);
+            word
+        };
+        (0..count).map(word).collect()
+    }
+
+    fn answer(&mut self, text: &str) {
+        self.stream.get_mut().write_all(text.as_bytes()).expect("it reads");
+    }
 }

@@ -214,3 +214,25 @@ fn clients_are_served_while_large_sets_are_combined() {
     client.check("SCARD a", ":50000\r\n");
     client.check("SINTERCARD 2 a dest", ":50000\r\n");
 }
+
+/// A command that runs in slices has one time: its key does not expire between two of them.
+#[test]
+fn a_key_does_not_expire_during_a_command() {
+    const MEMBERS: usize = 200_000;
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let members: Vec<String> = (0..MEMBERS).map(|member| member.to_string()).collect();
+    let mut words = vec!["SADD", "key"];
+    words.extend(members.iter().map(String::as_str));
+    let request = encode_command(&words);
+    for ttl_ms in [1, 5, 10, 20, 30, 50, 80] {
+        client.run("DEL key");
+        client.check("SADD key before", ":1\r\n");
+        client.check(&format!("PEXPIRE key {ttl_ms}"), ":1\r\n");
+        client.send(&request);
+        client.reply();
+        let count = client.run("SCARD key").integer();
+        let is_whole = [0, MEMBERS as i64, MEMBERS as i64 + 1].contains(&count);
+        assert!(is_whole, "{count} members with {ttl_ms} ms");
+    }
+}

@@ -1,6 +1,7 @@
 //! Settings from the command line and by CONFIG, and their effects.
 
-use harness::{Server, encode_command};
+use harness::{Reply, Server, encode_command, nagi_binary};
+use std::process::Command;
 
 #[test]
 fn options_of_the_command_line_are_settings() {
@@ -103,4 +104,20 @@ fn settings_take_effect() {
     let mut another = server.connect_resp();
     another.check("PING", "-ERR max number of clients reached\r\n");
     assert_eq!(another.rest(), b"");
+}
+
+#[test]
+fn passwords_may_have_quotes_and_blanks() {
+    let server = Server::nagi_with(&["--requirepass=a'b' \"c"]);
+    let mut client = server.connect_resp();
+    let reply = client.run_words(&["AUTH", "a'b' \"c"]);
+    assert_eq!(reply, Reply::Simple("OK".to_owned()));
+    let folder = crate::persistence::Folder::new("quoted-user");
+    let file = folder.0.join("redis.conf");
+    std::fs::write(&file, "user bob on \">p w\" ~* +@all\n").expect("writes");
+    let mut command = Command::new(nagi_binary());
+    command.arg("serve").arg(&file);
+    let server = Server::start_nagi(command).expect("it starts");
+    let reply = server.connect_resp().run_words(&["AUTH", "bob", "p w"]);
+    assert_eq!(reply, Reply::Simple("OK".to_owned()));
 }

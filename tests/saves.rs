@@ -1,7 +1,7 @@
 //! What is saved besides keys, and saves that other clients or an early end must not spoil.
 
 use crate::persistence::{Folder, Pipe, info};
-use harness::{Connection, Reply, Server, encode_command, nagi_binary, until};
+use harness::{Connection, Reply, encode_command, nagi_binary, until};
 use rustix::process::Signal;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -196,96 +196,4 @@ fn a_save_for_a_client_is_not_cancelled_by_another() {
     assert!(!told.contains("cancelled"), "{told}");
     other.expect("+OK\r\n");
     assert_eq!(info(&server, "rdb_changes_since_last_save"), "0", "of a save that followed");
-}
-
-/// The time to live is that at the moment when a key is sent.
-#[test]
-fn a_move_that_takes_long_shortens_times_to_live() {
-    let from = Server::nagi();
-    let mut client = from.connect_resp();
-    let keys: Vec<String> = (0..65).map(|key| format!("key:{key}")).collect();
-    for key in &keys {
-        client.check(&format!("SET {key} value PX 100000"), "+OK\r\n");
-    }
-    let target = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = target.local_addr().expect("an address").port();
-    let request = format!("MIGRATE 127.0.0.1 {port} \"\" 0 30000 KEYS {}", keys.join(" "));
-    client.send(encode_command(&harness::words(&request)));
-    let (stream, _) = target.accept().expect("it connects");
-    let mut requests = Requests::over(stream);
-    let mut first = requests.next_words();
-    if first[0] == b"SELECT" {
-        requests.answer("+OK\r\n");
-        first = requests.next_words();
-    }
-    assert_eq!(first[0].to_ascii_uppercase(), b"RESTORE");
-    let ttl = |words: &[Vec<u8>]| -> i64 {
-        String::from_utf8_lossy(&words[2]).parse().expect("a number")
-    };
-    let before = ttl(&first);
-    (1..64).for_each(|_| drop(requests.next_words()));
-    let mut clock = from.connect_resp();
-    clock.check("SET clock x PX 100000", "+OK\r\n");
-    let has_passed = || (clock.run("PTTL clock").integer() < 99_800).then_some(());
-    until("time", has_passed).unwrap();
-    requests.answer(&"+OK\r\n".repeat(64));
-    let after = ttl(&requests.next_words());
-    assert!(after <= before - 100, "{after} ms, {before} ms before");
-    requests.answer("+OK\r\n");
-    client.expect("+OK\r\n");
-}
-
-/// Requests that a server sends to another one.
-struct Requests {
-    stream: std::io::BufReader<std::net::TcpStream>,
-}
-
-impl Requests {
-    fn over(stream: std::net::TcpStream) -> Self {
-        Requests { stream: std::io::BufReader::new(stream) }
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut self.stream, &mut line).expect("a line");
-        line.trim_end().to_owned()
-    }
-
-    fn next_words(&mut self) -> Vec<Vec<u8>> {
-        let count: usize = self.line().trim_start_matches('*').parse().expect("a count");
-        let word = |_| {
-            let len: usize = self.line().trim_start_matches('$').parse().expect("a length");
-            let mut word = vec![0; len + 2];
-            std::io::Read::read_exact(&mut self.stream, &mut word).expect("a word");
-            word.truncate(len);
-            word
-        };
-        (0..count).map(word).collect()
-    }
-
-    fn answer(&mut self, text: &str) {
-        self.stream.get_mut().write_all(text.as_bytes()).expect("it reads");
-    }
-}
-
-/// A command that runs in slices has one time: its key does not expire between two of them.
-#[test]
-fn a_key_does_not_expire_during_a_command() {
-    const MEMBERS: usize = 200_000;
-    let server = Server::nagi();
-    let mut client = server.connect_resp();
-    let members: Vec<String> = (0..MEMBERS).map(|member| member.to_string()).collect();
-    let mut words = vec!["SADD", "key"];
-    words.extend(members.iter().map(String::as_str));
-    let request = encode_command(&words);
-    for ttl_ms in [1, 5, 10, 20, 30, 50, 80] {
-        client.run("DEL key");
-        client.check("SADD key before", ":1\r\n");
-        client.check(&format!("PEXPIRE key {ttl_ms}"), ":1\r\n");
-        client.send(&request);
-        client.reply();
-        let count = client.run("SCARD key").integer();
-        let is_whole = [0, MEMBERS as i64, MEMBERS as i64 + 1].contains(&count);
-        assert!(is_whole, "{count} members with {ttl_ms} ms");
-    }
 }

@@ -1,0 +1,50 @@
+//! `nagi client`: what it stores and where.
+
+use harness::{Server, nagi_binary};
+use std::process::Command;
+
+/// Runs `nagi client` with options and an action, and returns what it prints.
+fn client_of(port: u16, words: &[&str]) -> String {
+    let servers = format!("127.0.0.1:{port}");
+    let mut command = Command::new(nagi_binary());
+    let output =
+        command.args(["client", "--servers", &servers]).args(words).output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
+/// Only URLs of servers have passwords to hide.
+#[test]
+fn values_that_look_like_urls_are_stored_as_they_are() {
+    let server = Server::nagi();
+    let port = server.memcached_address().port();
+    let value = "https://me@example.com/x?y=1";
+    client_of(port, &["set", "http://medium.com/@bob", value]);
+    assert_eq!(client_of(port, &["get", "http://medium.com/@bob"]), value);
+    server.connect_resp().check("EXISTS http://medium.com/@bob", ":1\r\n");
+}
+
+#[test]
+fn a_prefix_of_the_library_is_a_part_of_the_key() {
+    let server = Server::nagi();
+    let port = server.memcached_address().port();
+    let like = ["--like", "libmemcached,prefix=app:"];
+    client_of(port, &[&like[..], &["set", "key", "value"]].concat());
+    server.connect_resp().check("GET app:key", "$5\r\nvalue\r\n");
+    assert_eq!(client_of(port, &[&like[..], &["get", "key"]].concat()), "value");
+}
+
+#[test]
+fn another_server_of_a_cluster_is_asked_if_one_is_dead() {
+    let server = Server::nagi();
+    server.connect_resp().check("SET key value", "+OK\r\n");
+    let dead = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (dead, port) = (dead.local_addr().expect("an address").port(), server.resp().port());
+    let output = Command::new(nagi_binary())
+        .args(["client", "--like", "redis-cluster", "--protocol", "resp"])
+        .args(["--servers", &format!("127.0.0.1:{dead},127.0.0.1:{port}"), "get", "key"])
+        .output()
+        .expect("it starts");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "value\n", "{error}");
+}
