@@ -2,7 +2,7 @@
 //! only needs sockets that send and receive.
 
 use super::failure::{Failure, Reason};
-use super::link::{Link, Patience};
+use super::link::{AnswerDeadline, Link};
 use super::redirect::Redirect;
 use super::settings::Settings;
 use super::socket::Socket;
@@ -136,13 +136,13 @@ impl<S: Socket> Engine<S> {
             let encoded = request.encode(self.settings.dialect, &mut bytes);
             encoded.map_err(|text| failed(Reason::Request(text)))?;
         }
-        let patience = Patience::start(&self.settings);
+        let deadline = AnswerDeadline::start(&self.settings);
         let link = self.links.get_mut(place * self.settings.connections.max(1));
         let link = link.ok_or_else(|| failed(Reason::Dead))?;
         let mut answer = link.send(&self.settings, &bytes, 2).await.map(|()| Answer::Done);
         for request in [&Request::Asking, request] {
             if answer.is_ok() {
-                answer = link.receive(&self.settings, request, patience).await;
+                answer = link.receive(&self.settings, request, deadline).await;
             }
         }
         match answer {
@@ -170,9 +170,9 @@ impl<S: Socket> Engine<S> {
             if windows.iter().all(Vec::is_empty) {
                 break;
             }
-            let patience = Patience::start(&self.settings);
+            let deadline = AnswerDeadline::start(&self.settings);
             for (link, numbers) in windows.into_iter().enumerate() {
-                self.receive_window(link, &numbers, patience, requests, &mut results).await;
+                self.receive_window(link, &numbers, deadline, requests, &mut results).await;
             }
         }
         let no_server = || Err(Reason::Request("there are no servers".to_owned()));
@@ -255,18 +255,18 @@ impl<S: Socket> Engine<S> {
         &mut self,
         link: usize,
         numbers: &[usize],
-        patience: Patience,
+        deadline: AnswerDeadline,
         requests: &[Routed<'_>],
         results: &mut [Option<Result<Answer, Reason>>],
     ) {
         let Some(link) = self.links.get_mut(link) else { return };
-        let patience = patience.turn(&self.settings);
+        let deadline = deadline.for_turn(&self.settings);
         let mut failed: Option<Reason> = None;
         for &number in numbers {
             let Some((_, request)) = requests.get(number) else { continue };
             let mut answer = match &failed {
                 Some(reason) => Err(reason.clone()),
-                None => link.receive(&self.settings, request, patience).await,
+                None => link.receive(&self.settings, request, deadline).await,
             };
             if let (Err(reason), None) = (&answer, &failed) {
                 link.fail(reason, &self.settings);

@@ -27,31 +27,31 @@ const NOT_LOGGED_IN: &str = "CLIENT_ERROR unauthenticated";
 /// Maximum capacity of an unused buffer, in bytes.
 const IDLE_BYTES: usize = 256 * 1024;
 
-/// Of servers that are read one after another, how long the next ones are given for each part of
-/// their answers if an earlier one has taken all of the time-out.
-const TURN: Duration = Duration::from_millis(100);
+/// How long a server may take for each part of its answers if servers that were read before it have
+/// taken all of the time-out.
+const LEAST_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long the answers on a connection are awaited.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct AnswerDeadline {
     deadline: Instant,
     /// After the deadline, how long each part of an answer may take, until `last`.
     pause: Duration,
     last: Instant,
 }
 
-impl Patience {
+impl AnswerDeadline {
     /// Waits for the time-out from now on.
     pub(super) fn start(settings: &Settings) -> Self {
         let deadline = Instant::now() + settings.timeout;
-        Patience { deadline, pause: Duration::ZERO, last: deadline }
+        AnswerDeadline { deadline, pause: Duration::ZERO, last: deadline }
     }
 
     /// The same deadline, for a connection whose turn comes now. Its answers may have arrived in
     /// the meantime, or its server waits until some of them are read.
-    pub(super) fn turn(self, settings: &Settings) -> Self {
+    pub(super) fn for_turn(self, settings: &Settings) -> Self {
         let last = Instant::now() + settings.timeout;
-        Patience { pause: settings.timeout.min(TURN), last, ..self }
+        AnswerDeadline { pause: settings.timeout.min(LEAST_PAUSE), last, ..self }
     }
 
     fn until(&self) -> Instant {
@@ -99,10 +99,10 @@ impl<S: Socket> Link<S> {
         &mut self,
         settings: &Settings,
         request: &Request<'_>,
-        patience: Patience,
+        deadline: AnswerDeadline,
     ) -> Result<Answer, Reason> {
         let open = self.open.as_mut().ok_or_else(closed)?;
-        let answer = open.receive(settings, request, patience).await?;
+        let answer = open.receive(settings, request, deadline).await?;
         self.failures = 0;
         Ok(answer)
     }
@@ -116,7 +116,7 @@ impl<S: Socket> Link<S> {
         let mut bytes = Vec::new();
         request.encode(settings.dialect, &mut bytes).map_err(Reason::Request)?;
         self.send(settings, &bytes, 1).await?;
-        self.receive(settings, request, Patience::start(settings)).await
+        self.receive(settings, request, AnswerDeadline::start(settings)).await
     }
 
     /// Closes the connection. After a time-out or a failure to connect, the server is skipped for a
@@ -215,7 +215,7 @@ impl<S: Socket> Open<S> {
         &mut self,
         settings: &Settings,
         request: &Request<'_>,
-        patience: Patience,
+        deadline: AnswerDeadline,
     ) -> Result<Answer, Reason> {
         loop {
             let unread = self.input.get(self.read..).unwrap_or_default();
@@ -235,7 +235,7 @@ impl<S: Socket> Open<S> {
             self.input.drain(..self.read);
             self.read = 0;
             self.input.reserve(RECEIVE_BYTES);
-            match self.socket.receive(&mut self.input, patience.until()).await {
+            match self.socket.receive(&mut self.input, deadline.until()).await {
                 Ok(0) => return Err(closed()),
                 Ok(_) => {}
                 Err(error) => return Err(reason(error)),
@@ -309,7 +309,7 @@ impl<S: Socket> Open<S> {
         request.encode(settings.dialect, &mut bytes).map_err(Reason::Request)?;
         self.owed += 1;
         self.socket.send(&bytes, settings.timeout).await.map_err(reason)?;
-        self.receive(settings, request, Patience::start(settings)).await
+        self.receive(settings, request, AnswerDeadline::start(settings)).await
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) trait Driver: Sized {
     fn unsent_on_socket(&self, token: Token) -> usize;
 
     /// Unsent bytes, and those that the peer has not acknowledged: fewer and fewer while it reads.
-    fn unread_bytes(&self, token: Token) -> usize {
+    fn unacknowledged_bytes(&self, token: Token) -> usize {
         match token.is_of_pipe() {
             true => self.pipes().unsent_bytes(token),
             false => self.unsent_on_socket(token) + self.unacknowledged_by_socket(token),

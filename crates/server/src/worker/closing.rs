@@ -17,8 +17,13 @@ impl Sessions {
         self.remove(token, why);
         driver.close(token);
         if driver.unsent_bytes(token) > 0 {
-            let (unread, read_at) = (driver.unread_bytes(token), Instant::now());
-            self.closing.push(ClosingConnection { token, unread, read_at, is_counted: false });
+            let (unacknowledged, read_at) = (driver.unacknowledged_bytes(token), Instant::now());
+            self.closing.push(ClosingConnection {
+                token,
+                unacknowledged,
+                read_at,
+                is_counted: false,
+            });
         }
     }
 
@@ -26,9 +31,10 @@ impl Sessions {
     pub(super) fn check_closing(&mut self, driver: &mut impl Driver) {
         let (shared, worker) = (&self.shared, self.worker);
         self.closing.retain_mut(|connection| {
-            let unread = driver.unread_bytes(connection.token);
-            if unread < connection.unread {
-                (connection.unread, connection.read_at) = (unread, Instant::now());
+            let unacknowledged = driver.unacknowledged_bytes(connection.token);
+            if unacknowledged < connection.unacknowledged {
+                connection.unacknowledged = unacknowledged;
+                connection.read_at = Instant::now();
             }
             let is_stuck = connection.read_at.elapsed() > LONGEST_PAUSE;
             if is_stuck {

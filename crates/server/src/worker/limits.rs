@@ -232,7 +232,11 @@ impl Sessions {
         let Some(slot) = self.slots.get_mut(token) else { return false };
         let class = slot.session.info().class();
         if !std::mem::replace(&mut slot.is_slow_reader, true) {
-            self.slow_readers.push(SlowReader { token, over_soft_limit_since_ms: None });
+            self.slow_readers.push(SlowReader {
+                token,
+                over_soft_limit_since_ms: None,
+                unacknowledged: unsent,
+            });
         }
         let passed = self.shared.config().output_limit(class).is_passed(unsent as u64);
         if passed {
@@ -284,7 +288,9 @@ impl Sessions {
             let unsent = self.unread_bytes(driver, client.token);
             let Some(slot) = self.slots.get_mut(client.token) else { return false };
             let (info, kept) = (slot.session.info(), driver.kept_bytes(client.token));
-            if info.output_bytes.swap(unsent, Ordering::Relaxed) > unsent {
+            info.output_bytes.store(unsent, Ordering::Relaxed);
+            let unacknowledged = driver.unacknowledged_bytes(client.token);
+            if unacknowledged < std::mem::replace(&mut client.unacknowledged, unacknowledged) {
                 // It is not idle while it reads.
                 info.active_at_ms.store(now_ms, Ordering::Relaxed);
             }

@@ -154,6 +154,8 @@ struct SlowReader {
     token: Token,
     /// The time since which the replies exceed the soft limit, in milliseconds since 1970.
     over_soft_limit_since_ms: Option<u64>,
+    /// Bytes that it had not acknowledged at the last check.
+    unacknowledged: usize,
 }
 
 /// Bytes after a waiting request above which nothing more is received.

@@ -11,7 +11,7 @@ use std::time::Instant;
 /// A connection with unsent replies whose session has ended.
 pub(super) struct ClosingConnection {
     pub(super) token: Token,
-    pub(super) unread: usize,
+    pub(super) unacknowledged: usize,
     /// When its client was last seen to have read something.
     pub(super) read_at: Instant,
     /// Whether it has been added to the number of connections.
