@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -121,6 +122,7 @@ static void finish(redisContext *context, int name, const char *job)
 static void consume(int name)
 {
     redisContext *context = connect_to_server();
+    freeReplyObject(request(context, "CLIENT SETNAME consumer-%d", name));
     for (;;) {
         redisReply *begun = request(context, "LRANGE work:%d 0 -1", name);
         for (size_t i = 0; i < begun->elements; i++)
@@ -141,10 +143,19 @@ static void consume(int name)
     }
 }
 
-static pid_t start(int name)
+/* A child that ends with its parent, so that a failed check leaves no process behind. */
+static pid_t fork_child(void)
 {
     pid_t child = fork();
     CHECK(child >= 0, "no process");
+    if (child == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return child;
+}
+
+static pid_t start(int name)
+{
+    pid_t child = fork_child();
     if (child == 0)
         consume(name);
     return child;
@@ -155,6 +166,21 @@ static int end_of(pid_t child)
     int status;
     CHECK(waitpid(child, &status, 0) == child, "no such process");
     return status;
+}
+
+/* A server with threads may execute the last requests of a killed consumer after the first of its
+   successor, which must therefore not start before the server has closed that connection. */
+static void wait_until_closed(redisContext *context, int name)
+{
+    char field[32];
+    int is_open = 1;
+    snprintf(field, sizeof field, " name=consumer-%d ", name);
+    for (double end = now() + PATIENCE_MS / 1e3; is_open; usleep(1000)) {
+        redisReply *clients = request(context, "CLIENT LIST");
+        is_open = strstr(clients->str, field) != NULL;
+        freeReplyObject(clients);
+        CHECK(now() < end, "the connection of consumer %d stays open", name);
+    }
 }
 
 static void check_done(redisContext *context)
@@ -187,10 +213,11 @@ static void queue(redisContext *context)
         }
         /* Consumers are killed in turn at work and in BLMOVE. */
         wait_for(context, "LLEN done", first + (kills % 2 ? part : part / 2), 0);
-        pid_t *victim = &consumers[kills % CONSUMERS];
-        kill(*victim, SIGKILL);
-        CHECK(WIFSIGNALED(end_of(*victim)), "it ended by itself");
-        *victim = start(kills % CONSUMERS);
+        int name = kills % CONSUMERS;
+        kill(consumers[name], SIGKILL);
+        CHECK(WIFSIGNALED(end_of(consumers[name])), "it ended by itself");
+        wait_until_closed(context, name);
+        consumers[name] = start(name);
     }
     wait_for(context, "LLEN done", jobs, 0);
     for (int i = 0; i < CONSUMERS; i++)
@@ -333,7 +360,7 @@ static void sessions(redisContext *context)
     for (int i = 0; i < 2 * SESSIONS; i++)
         expect(next_reply(context), i % 2 ? 1 : 2);
     for (int i = 0; i < VISITORS; i++)
-        if ((visitors[i] = fork()) == 0)
+        if ((visitors[i] = fork_child()) == 0)
             visit();
     for (int i = 0; i < VISITORS; i++)
         CHECK(end_of(visitors[i]) == 0, "visitor %d failed", i);

@@ -1,8 +1,8 @@
 //! `cargo xtask test`: all checks, the cheapest first. Stops at the first that fails.
 
-use std::io::{BufRead, BufReader};
 use std::ops::AddAssign;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 
@@ -33,6 +33,9 @@ const STEPS: [Step; 11] = [
 
 /// Features that the server does not use, but that programs which use the client enable.
 const FEATURES: &str = "nagi-client/tokio";
+
+/// After this long without a line, a test hangs: each ends within two minutes.
+const LONGEST_SILENCE: Duration = Duration::from_mins(10);
 
 /// Returns the names that [`run`] accepts.
 pub(crate) fn step_names() -> [&'static str; STEPS.len()] {
@@ -167,21 +170,11 @@ fn require_component(subcommand: &str, component: &str) -> Result<()> {
 
 /// Runs a test runner, prints its output, and adds up the numbers of tests in it.
 fn count(command: &mut Command) -> Result<Count> {
-    let line = process::line(command);
-    let mut child =
-        command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start: {line}"))?;
     let mut total = Count::default();
-    if let Some(stdout) = child.stdout.take() {
-        for text in BufReader::new(stdout).lines() {
-            let text = text?;
-            println!("{text}");
-            total += count_in(&text);
-        }
-    }
-    let status = child.wait()?;
-    if !status.success() {
-        bail!("{status}: {line}");
-    }
+    process::run_by_lines(command, LONGEST_SILENCE, |line| {
+        println!("{line}");
+        total += count_in(line);
+    })?;
     Ok(total)
 }
 
