@@ -521,11 +521,6 @@ const DIFFERENCES: &[Difference] = &[
         reason: "in Redis a queued command refers to its arguments until EXEC ends",
     },
     Difference {
-        command: "PFDEBUG",
-        accepts: |_, ours, theirs| is_broken(ours) || is_bulk(ours) && is_bulk(theirs),
-        reason: "Redis decodes what there is of a broken sketch, and bytes that lie behind it",
-    },
-    Difference {
         command: "SCAN",
         accepts: |words, ours, theirs| {
             let begins = words.get(1).is_some_and(|cursor| [&b"0"[..], b""].contains(&&cursor[..]));
@@ -713,10 +708,6 @@ fn is_least(words: &Words, ours: &Reply) -> bool {
 
 fn is_broken(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(text) if text.starts_with("INVALIDOBJ"))
-}
-
-fn is_bulk(reply: &Reply) -> bool {
-    matches!(reply, Reply::Bulk(_))
 }
 
 /// Whether a step of a scan uses a cursor of its own, or has not returned all elements.
