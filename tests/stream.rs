@@ -427,6 +427,46 @@ fn clients_wait_for_entries_and_are_notified_that_a_group_is_gone() {
     waiters[0].check("XREAD BLOCK 1 STREAMS s $", "*-1\r\n");
 }
 
+/// No request removes such a stream.
+#[test]
+fn consumers_are_notified_that_their_stream_has_expired_or_was_evicted() {
+    let server = Server::nagi();
+    let (mut writer, mut reader) = (server.connect_resp(), server.connect_resp());
+    let mut consumers: Vec<Connection> = (0..3).map(|_| server.connect_resp()).collect();
+    let gone = "-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option\r\n";
+    reader.send(encode_command(&words("XREAD BLOCK 0 STREAMS s 9-9")));
+    let begin = |writer: &mut Connection, consumers: &mut [Connection]| {
+        writer.check("XGROUP CREATE s g $ MKSTREAM", "+OK\r\n");
+        for consumer in consumers {
+            consumer.send(encode_command(&words("XREADGROUP GROUP g c BLOCK 0 STREAMS t s > >")));
+        }
+        until_blocked(writer, 4);
+    };
+    writer.check("XGROUP CREATE t g $ MKSTREAM", "+OK\r\n");
+    begin(&mut writer, &mut consumers);
+    writer.check("PEXPIRE s 1", ":1\r\n");
+    consumers.iter_mut().for_each(|consumer| consumer.expect(gone));
+    until_blocked(&mut writer, 1);
+
+    writer.check("CONFIG SET maxmemory-policy volatile-random maxmemory 2mb", "+OK\r\n");
+    begin(&mut writer, &mut consumers);
+    writer.check("EXPIRE s 1000", ":1\r\n");
+    for key in 0.. {
+        let words = ["SET".to_owned(), format!("key:{key}"), "x".repeat(10_000)];
+        if matches!(writer.run_words(&words), Reply::Error(_)) {
+            break;
+        }
+    }
+    writer.check("EXISTS s", ":0\r\n");
+    consumers.iter_mut().for_each(|consumer| consumer.expect(gone));
+    until_blocked(&mut writer, 1);
+    writer.check("CONFIG SET maxmemory 0", "+OK\r\n");
+    // A client without a group goes on waiting.
+    writer.check("XADD s 10-1 a b", "$4\r\n10-1\r\n");
+    let entry = "*2\r\n$4\r\n10-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n";
+    reader.expect(format!("*1\r\n*2\r\n$1\r\ns\r\n*1\r\n{entry}"));
+}
+
 /// Work that takes longer than one hold of a latch is done in parts, and no entry may be left out.
 #[test]
 fn long_requests_are_done_in_parts() {

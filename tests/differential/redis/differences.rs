@@ -300,12 +300,12 @@ const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         command: "ACL GETUSER",
-        accepts: |_, ours, _| shows(&ours.list()[1].list()[2], "sanitize-payload"),
+        accepts: |_, ours, _| format!("{ours:?}").contains("sanitize-payload"),
         reason: "since 7.2 a user's flags have sanitize-payload",
     },
     Difference {
         command: "ACL LIST",
-        accepts: |_, ours, _| ours.list()[0].text().contains(" sanitize-payload "),
+        accepts: |_, ours, _| format!("{ours:?}").contains(" sanitize-payload "),
         reason: "since 7.2 a user's flags have sanitize-payload",
     },
     Difference {
@@ -420,6 +420,11 @@ const DIFFERENCES: &[Difference] = &[
         command: "PFMERGE",
         accepts: |_, ours, theirs| are_no_sketches(ours, theirs),
         reason: "of several keys that are no sketches another one is named",
+    },
+    Difference {
+        command: "PFADD",
+        accepts: |_, ours, theirs| is_broken(ours) && matches!(theirs, Reply::Integer(_)),
+        reason: "Redis finds what is wrong in a broken sketch only where it looks",
     },
     Difference {
         command: "HELLO",

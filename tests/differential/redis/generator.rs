@@ -242,6 +242,9 @@ impl Generator {
             self.damage(&mut words);
             tame(&mut words);
         }
+        if place == Place::Called {
+            make_cursor_valid(&mut words);
+        }
         if name == "CLIENT KILL" && words.len() > 3 {
             // A connection must match all filters, so this filter never matches the connection that
             // compares.
@@ -306,6 +309,19 @@ impl Generator {
             15 => words.extend((0..random.below(200)).map(|number| number.to_string().into())),
             _ => {}
         }
+    }
+}
+
+/// Replaces cursors that are invalid since 8.0. They would end a script at a call that succeeds in
+/// 7.0, and both scripts may end with the same error later.
+fn make_cursor_valid(words: &mut Words) {
+    let at = match words[0].to_ascii_uppercase().as_slice() {
+        b"SCAN" => 1,
+        b"HSCAN" | b"SSCAN" | b"ZSCAN" => 2,
+        _ => return,
+    };
+    if let Some(cursor) = words.get_mut(at).filter(|it| it.is_empty() || it.starts_with(b"-")) {
+        *cursor = b"0".to_vec();
     }
 }
 

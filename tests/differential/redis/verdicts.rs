@@ -189,7 +189,8 @@ fn place_removed(text: &str) -> String {
     text.split(" script: ").next().unwrap_or_default().to_owned()
 }
 
-/// Combines verdicts: different if one of them is, otherwise explained if one of them is.
+/// Combines verdicts in the order of execution: different if one of them is, otherwise explained if
+/// one of them is. What follows a reply after which the data may differ is not judged.
 fn combined(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
     let mut whole = Outcome { verdict: Verdict::Same, parts: false };
     for outcome in outcomes {
@@ -199,6 +200,9 @@ fn combined(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
             Verdict::Different => return outcome,
         }
         whole.parts |= outcome.parts;
+        if whole.parts {
+            break;
+        }
     }
     whole
 }

@@ -150,7 +150,7 @@ fn block(
 ) -> Job {
     let alarm = until_ms.map(|at_ms| alarm(cx, at_ms));
     cx.client.info.mark(Marks::WAITING, true);
-    waits(cx.hooks.block(new), alarm, replies)
+    waits(cx.hooks.block(new, cx.db.store()), alarm, replies)
 }
 
 /// Calls the client's waker at the time `at_ms`.
@@ -217,7 +217,7 @@ fn later(reply: Reply, taken: Taken) -> Job {
 pub(crate) fn is_awaited(entry: &Entry, cx: &Context<'_>) -> bool {
     let blocked = &cx.hooks.blocked;
     if blocked.is_empty() {
-        cx.hooks.end_blocking();
+        cx.hooks.end_blocking(cx.db.store());
         return false;
     }
     let Command { flags, keys, .. } = entry.command;

@@ -30,11 +30,14 @@ pub fn stop_tracking(server: &dyn Server, store: &Store, info: &ClientInfo) {
     }
 }
 
-/// Publishes pending events of keys, so that later subscriptions and messages come after them. No
-/// latch may be held.
+/// Publishes pending events of keys, so that later subscriptions and messages come after them. Also
+/// ends the wait of clients whose stream has expired or was evicted. No latch may be held.
 #[inline]
 pub fn publish(server: &dyn Server) {
     let hooks = server.hooks();
+    if hooks.blocked.has_lost_keys() {
+        hooks.blocked.end_for_lost_keys();
+    }
     if hooks.notifications.is_pending() {
         publish_pending(server);
     }

@@ -4,15 +4,18 @@
 //! them. A request that changes a key for which clients wait claims it as well, and serves them
 //! before it releases the key, so that no other client sees their elements. The claims order the
 //! two requests: no element stays in a key for which a client waits.
+//!
+//! A key that expires or is evicted is removed by no request. The store reports it while it holds a
+//! latch, so its clients are only noted then, and notified when no latch is held.
 
 use crate::state::sparse::shrink;
 use crate::state::users::Users;
 use nagi_store::accounting::{Charge, room_bytes};
 use nagi_store::primitives::Mutex;
-use nagi_store::primitives::atomic::{AtomicU32, AtomicUsize, Ordering};
+use nagi_store::primitives::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use nagi_store::types::collection::Limits;
 use nagi_store::types::list::SharedPopped;
-use nagi_store::{Database, Kind, OwnedText, Selection};
+use nagi_store::{Database, Event, Kind, OwnedText, Selection, StoreChange};
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{self, Debug};
@@ -39,7 +42,8 @@ pub(crate) trait Wanted: Debug + Send + Sync {
     /// The key that receives it, if any (BLMOVE).
     fn destination(&self) -> Option<&Name>;
 
-    /// Whether any change of its keys makes it check them, even a change of the type or a removal.
+    /// Whether any change of its keys makes it check them, even a change of the type or a removal,
+    /// which ends its wait with [`Taken::NoGroup`] (XREADGROUP).
     fn wakes_on_any_change(&self) -> bool {
         false
     }
@@ -250,6 +254,11 @@ pub(crate) struct BlockedClients {
     clients: AtomicUsize,
     counters: Box<[AtomicU32]>,
     hasher: RandomState,
+    /// Keys that have expired or were evicted while clients may have waited for them, with their
+    /// databases.
+    lost: Mutex<Vec<(usize, Name)>>,
+    /// Whether `lost` has any.
+    has_lost: AtomicBool,
 }
 
 impl Default for BlockedClients {
@@ -259,6 +268,8 @@ impl Default for BlockedClients {
             clients: AtomicUsize::new(0),
             counters: (0..COUNTERS).map(|_| AtomicU32::new(0)).collect(),
             hasher: RandomState::new(),
+            lost: Mutex::default(),
+            has_lost: AtomicBool::new(false),
         }
     }
 }
@@ -413,6 +424,44 @@ impl BlockedClients {
             kind.is_some_and(|kind| wanted.kind() == kind) || wanted.wakes_on_any_change()
         };
         waiters.find(|waiter| concerns(&*waiter.wanted)).cloned()
+    }
+
+    /// Notes the keys that have expired or were evicted, if clients may be waiting for them. Called
+    /// while latches are held.
+    pub(crate) fn note_removals(&self, change: &StoreChange) {
+        if self.is_empty() {
+            return;
+        }
+        let is_lost = |events: &[Event]| matches!(events, [Event::Expired | Event::Evicted]);
+        for removed in change.keys.iter().filter(|key| is_lost(&key.events)) {
+            if self.may_concern(&removed.key) {
+                self.lost.lock().push((removed.database, Name::from(&removed.key[..])));
+                self.has_lost.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// Whether noted keys are left.
+    #[inline]
+    pub(crate) fn has_lost_keys(&self) -> bool {
+        self.has_lost.load(Ordering::Relaxed)
+    }
+
+    /// Ends the wait of clients for the noted keys. No latch may be held.
+    #[cold]
+    pub(crate) fn end_for_lost_keys(&self) {
+        let lost = {
+            let mut lost = self.lost.lock();
+            self.has_lost.store(false, Ordering::Release);
+            std::mem::take(&mut *lost)
+        };
+        for (database, name) in lost {
+            let mut after = 0;
+            while let Some(waiter) = self.next(&name, database, after, None) {
+                waiter.end(Outcome::Served(Taken::NoGroup(Arc::clone(&name))));
+                after = waiter.number;
+            }
+        }
     }
 
     /// Adds a key to `reached` if clients wait for it. Also adds the keys to which their elements

@@ -1,6 +1,7 @@
-//! Distributes the store's reports of changes to watched keys, tracked keys and notifications: the
-//! store supports only one listener.
+//! Distributes the store's reports of changes to watched keys, blocked clients, tracked keys and
+//! notifications: the store supports only one listener.
 
+use crate::state::blocked::BlockedClients;
 use crate::state::hooks::RequestHooks;
 use crate::state::notifications::Notifications;
 use crate::state::tracking::Tracking;
@@ -12,17 +13,20 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct EventsListener {
     watched_keys: Arc<WatchedKeys>,
+    blocked: Arc<BlockedClients>,
     notifications: Arc<Notifications>,
     tracking: Arc<Tracking>,
 }
 
 impl EventsListener {
-    /// A listener for the watched keys, the tracked ones and the notifications of `hooks`.
+    /// A listener for the watched keys, the blocked clients, the tracked keys and the notifications
+    /// of `hooks`.
     #[must_use]
     pub fn new(hooks: &RequestHooks) -> Self {
         let (watched_keys, notifications) = (&hooks.watched_keys, &hooks.notifications);
         EventsListener {
             watched_keys: Arc::clone(watched_keys),
+            blocked: Arc::clone(&hooks.blocked),
             notifications: Arc::clone(notifications),
             tracking: Arc::clone(&hooks.tracking),
         }
@@ -32,6 +36,7 @@ impl EventsListener {
 impl ChangeListener for EventsListener {
     fn changed(&self, change: &StoreChange) {
         self.watched_keys.note(change);
+        self.blocked.note_removals(change);
         self.tracking.note(change);
         self.notifications.note(change);
     }

@@ -11,6 +11,7 @@ use crate::state::notifications::Notifications;
 use crate::state::tracking::Tracking;
 use crate::state::watched_keys::WatchedKeys;
 use crate::state::watchers::Watchers;
+use nagi_store::Store;
 use nagi_store::primitives::Mutex;
 use nagi_store::primitives::atomic::AtomicU32;
 use std::collections::BTreeMap;
@@ -278,13 +279,22 @@ impl RequestHooks {
     }
 
     /// Adds a client to the queues of keys, which it has claimed.
-    pub(crate) fn block(&self, new: NewWaiter) -> Waiting {
-        self.blocked.enter(new, || self.set(HookFlags::AWAITED, true))
+    pub(crate) fn block(&self, new: NewWaiter, store: &Store) -> Waiting {
+        let waits_for_removals = new.wanted.wakes_on_any_change();
+        self.blocked.enter(new, || {
+            self.set(HookFlags::AWAITED, true);
+            if waits_for_removals {
+                store.report_removals(true);
+            }
+        })
     }
 
-    /// Clears the flag unless clients are still blocked on keys.
-    pub(crate) fn end_blocking(&self) {
-        self.blocked.end_if_empty(|| self.set(HookFlags::AWAITED, false));
+    /// Clears the flag, and ends the reports of removals, unless clients are still blocked.
+    pub(crate) fn end_blocking(&self, store: &Store) {
+        self.blocked.end_if_empty(|| {
+            self.set(HookFlags::AWAITED, false);
+            store.report_removals(false);
+        });
     }
 
     /// Calls the wakers that are due. Returns when to check again; [`u64::MAX`] is never.

@@ -7,7 +7,7 @@ use crate::entry::view::EntryView;
 use nagi_chunk::Chunk;
 use std::fmt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// Receives changes. It is called with all latches of the operation held, so it only records data
 /// and must not access the store.
@@ -25,6 +25,8 @@ pub(crate) struct ChangeHook {
     last_number: AtomicU64,
     /// The handling of lookups that find nothing.
     misses: AtomicU8,
+    /// Whether removals by expiry and eviction are reported even while no other change is.
+    reports_removals: AtomicBool,
 }
 
 /// The handling of lookups that find nothing.
@@ -61,6 +63,16 @@ impl ChangeHook {
     #[inline]
     pub(crate) fn reports_misses(&self) -> bool {
         self.misses.load(Ordering::Relaxed) == MissInterest::Miss as u8
+    }
+
+    /// Sets whether removals by expiry and eviction are reported while no other change is.
+    pub(crate) fn report_removals(&self, reports: bool) {
+        self.reports_removals.store(reports, Ordering::Relaxed);
+    }
+
+    /// Whether removals by expiry and eviction are reported while no other change is.
+    pub(crate) fn reports_removals(&self) -> bool {
+        self.reports_removals.load(Ordering::Relaxed)
     }
 
     /// Whether a listener requests effects, and so all changes.

@@ -252,7 +252,7 @@ impl<'a> Database<'a> {
         let mut slot = Slot::open(shard, barrier, self.moment(), key, garbage);
         let was_expired = slot.was_expired();
         self.counters.expired.add(u64::from(was_expired));
-        if was_expired && barrier.is_listening() {
+        if was_expired && (barrier.is_listening() || self.store.hook.reports_removals()) {
             let gone = (self.index, kept_key(key));
             self.store.hook.report_gone(barrier.epoch(), gone, Event::Expired);
         }

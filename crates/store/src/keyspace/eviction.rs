@@ -183,8 +183,8 @@ impl Database<'_> {
                 self.counters.last_eviction.note(self.now_ms, idle_ms);
                 self.counters.evicted_volatile.add(u64::from(entry.expire_at_ms().is_some()));
                 self.counters.evicted_unfetched.add(u64::from(!entry.marks().fetched));
-                if barrier.is_listening() {
-                    let hook = &self.store.hook;
+                let hook = &self.store.hook;
+                if barrier.is_listening() || hook.reports_removals() {
                     hook.report_removed(barrier.epoch(), database, &entry, Event::Evicted);
                 }
                 if notifier.is_enabled() {

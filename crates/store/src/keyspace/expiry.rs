@@ -71,7 +71,7 @@ impl Store {
         let barrier = self.word.read();
         let mut show = |database, entry: EntryView<'_>| {
             counters.expired_unfetched.add(u64::from(!entry.marks().fetched));
-            if barrier.is_listening() {
+            if barrier.is_listening() || self.hook.reports_removals() {
                 self.hook.report_removed(barrier.epoch(), database, &entry, Event::Expired);
             }
         };

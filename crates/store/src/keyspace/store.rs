@@ -182,6 +182,12 @@ impl Store {
         self.word.listen(is_listening || self.hook.has_effects_listener());
     }
 
+    /// Sets whether removals by expiry and eviction are reported also while [`Store::listen`] is
+    /// off.
+    pub fn report_removals(&self, reports: bool) {
+        self.hook.report_removals(reports);
+    }
+
     /// Sets whether misses are reported, while changes are reported.
     pub fn listen_for_misses(&self, interest: MissInterest) {
         self.hook.set_miss_interest(interest);

@@ -331,7 +331,7 @@ mod tests {
             needs_memory: false,
             waker,
         };
-        bench.process.hooks.block(new)
+        bench.process.hooks.block(new, &bench.store)
     }
 
     /// The elements that a client was served.
