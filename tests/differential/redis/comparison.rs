@@ -78,3 +78,14 @@ fn are_same_numbers(ours: &Reply, theirs: &Reply) -> bool {
     ours == theirs
         || number(ours).zip(number(theirs)).is_some_and(|(ours, theirs)| is_near(ours, theirs))
 }
+
+/// Whether a text in a reply contains `text`.
+pub(super) fn mentions(reply: &Reply, text: &str) -> bool {
+    match reply {
+        Reply::Bulk(bytes) => String::from_utf8_lossy(bytes).contains(text),
+        Reply::Array(items) | Reply::Map(items) | Reply::Set(items) => {
+            items.iter().any(|item| mentions(item, text))
+        }
+        _ => false,
+    }
+}

@@ -243,7 +243,7 @@ impl Generator {
             tame(&mut words);
         }
         if place == Place::Called {
-            make_cursor_valid(&mut words);
+            make_independent_of_version(&mut words);
         }
         if name == "CLIENT KILL" && words.len() > 3 {
             // A connection must match all filters, so this filter never matches the connection that
@@ -312,9 +312,15 @@ impl Generator {
     }
 }
 
-/// Replaces cursors that are invalid since 8.0. They would end a script at a call that succeeds in
-/// 7.0, and both scripts may end with the same error later.
-fn make_cursor_valid(words: &mut Words) {
+/// Makes a call succeed or fail in all versions. Otherwise it could end the script on one server
+/// only, and the script on the other server could end with the same error later.
+fn make_independent_of_version(words: &mut Words) {
+    let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    if is(&words[0], "ZRANK") || is(&words[0], "ZREVRANK") {
+        words.truncate(3);
+    }
+    words.retain(|word| !is(word, "NOVALUES"));
+    // Since 8.0, cursors are neither negative nor empty.
     let at = match words[0].to_ascii_uppercase().as_slice() {
         b"SCAN" => 1,
         b"HSCAN" | b"SSCAN" | b"ZSCAN" => 2,
@@ -328,6 +334,7 @@ fn make_cursor_valid(words: &mut Words) {
 /// Replaces numbers that damage has put where they cause harm: offsets that would create a string
 /// of hundreds of megabytes, and times that pass during the comparison.
 fn tame(words: &mut Words) {
+    const RESTORES: [&str; 2] = ["RESTORE", "RESTORE-ASKING"];
     let is = |word: &[u8], names: &[&str]| {
         names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
     };
@@ -365,12 +372,13 @@ fn tame(words: &mut Words) {
     bounds.for_each(|(word, bound)| *word = bound.to_vec());
     for at in 1..words.len() {
         let is_place = at > 1 && is(&name, &["SETBIT", "BITFIELD"]);
-        let is_time = at == 2 && is(&name, &["SETEX", "PSETEX", "EXPIRE", "PEXPIRE", "RESTORE"])
+        let is_time = at == 2 && is(&name, &["SETEX", "PSETEX", "EXPIRE", "PEXPIRE"])
+            || at == 2 && is(&name, &RESTORES)
             || is(&name, &["SET", "GETEX"]) && is(&words[at - 1], &["EX", "PX", "EXAT", "PXAT"]);
         let digits = std::str::from_utf8(&words[at]).unwrap_or_default().trim_matches('#');
         let Ok(number) = digits.parse::<u64>() else { continue };
-        let is_restored = at == 2 && is(&name, &["RESTORE"]);
-        let is_idle = is(&name, &["RESTORE"]) && is(&words[at - 1], &["IDLETIME"]);
+        let is_restored = at == 2 && is(&name, &RESTORES);
+        let is_idle = is(&name, &RESTORES) && is(&words[at - 1], &["IDLETIME"]);
         if is_idle && number > 100_000 || is_restored && number > 1_000_000_000_000_000 {
             // In Redis, the sum of such a number and the current time overflows.
             words[at] = b"100000".to_vec();

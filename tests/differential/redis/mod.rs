@@ -178,7 +178,7 @@ impl Comparison {
                 outcome.parts
             }
             Verdict::Different => {
-                show(&self.history, &replies.0.1, &replies.1.1);
+                show(&self.history, request, &replies.0.1, &replies.1.1);
                 self.differences += 1;
                 assert!(self.differences < MAX_DIFFERENCES, "they differ too often");
                 true
@@ -234,8 +234,8 @@ fn payloads(server: &mut Connection) -> Vec<Vec<u8>> {
 }
 
 /// Shows the history of a difference: the latest commands, and earlier ones that name the same keys
-/// or change the connection.
-fn show(history: &[Words], ours: &[u8], theirs: &[u8]) {
+/// or change the connection; then the calls of its script.
+fn show(history: &[Words], request: &Request, ours: &[u8], theirs: &[u8]) {
     let (last, before) = history.split_last().expect("a command was sent");
     let matters = |words: &Words| {
         let name = String::from_utf8_lossy(&words[0]).to_uppercase();
@@ -245,7 +245,8 @@ fn show(history: &[Words], ours: &[u8], theirs: &[u8]) {
     let latest = before.len().saturating_sub(LATEST);
     let numbered = before.iter().enumerate();
     let shown = numbered.filter(|(number, words)| *number >= latest || matters(words));
-    let lines = shown.map(|(_, words)| line(words)).chain([line(last)]);
+    let calls = request.calls.all().iter().map(|words| format!("calls {}", line(words)));
+    let lines = shown.map(|(_, words)| line(words)).chain([line(last)]).chain(calls);
     eprintln!(
         "replies differ after:\n{}\n nagi: {}\nredis: {}",
         lines.collect::<Vec<_>>().join("\n"),
