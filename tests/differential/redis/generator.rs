@@ -334,11 +334,12 @@ fn make_independent_of_version(words: &mut Words) {
 /// Replaces numbers that damage has put where they cause harm: offsets that would create a string
 /// of hundreds of megabytes, and times that pass during the comparison.
 fn tame(words: &mut Words) {
-    const RESTORES: [&str; 2] = ["RESTORE", "RESTORE-ASKING"];
     let is = |word: &[u8], names: &[&str]| {
         names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
     };
     let name = words[0].clone();
+    let is_restore = is(&name, &["RESTORE", "RESTORE-ASKING"]);
+    let has_time = is_restore || is(&name, &["SETEX", "PSETEX", "EXPIRE", "PEXPIRE"]);
     if is(&name, &["XADD"]) {
         // IDs from the servers' clocks would differ.
         let by_clock = words.iter_mut().filter(|word| *word == b"*");
@@ -372,13 +373,12 @@ fn tame(words: &mut Words) {
     bounds.for_each(|(word, bound)| *word = bound.to_vec());
     for at in 1..words.len() {
         let is_place = at > 1 && is(&name, &["SETBIT", "BITFIELD"]);
-        let is_time = at == 2 && is(&name, &["SETEX", "PSETEX", "EXPIRE", "PEXPIRE"])
-            || at == 2 && is(&name, &RESTORES)
+        let is_time = at == 2 && has_time
             || is(&name, &["SET", "GETEX"]) && is(&words[at - 1], &["EX", "PX", "EXAT", "PXAT"]);
         let digits = std::str::from_utf8(&words[at]).unwrap_or_default().trim_matches('#');
         let Ok(number) = digits.parse::<u64>() else { continue };
-        let is_restored = at == 2 && is(&name, &RESTORES);
-        let is_idle = is(&name, &RESTORES) && is(&words[at - 1], &["IDLETIME"]);
+        let is_restored = at == 2 && is_restore;
+        let is_idle = is_restore && is(&words[at - 1], &["IDLETIME"]);
         if is_idle && number > 100_000 || is_restored && number > 1_000_000_000_000_000 {
             // In Redis, the sum of such a number and the current time overflows.
             words[at] = b"100000".to_vec();
