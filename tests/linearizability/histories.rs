@@ -1,8 +1,9 @@
 //! Records short histories of two to four clients, and checks each of them.
 //!
 //! The requests are random, from a seed that is printed; their timing depends on the machine.
-//! Several groups of clients with different keys run at the same time, so that blocked clients do
-//! not leave the server idle. `NAGI_HISTORIES` sets the number of histories.
+//! Several groups of clients, each in its own database, run at the same time, so that blocked
+//! clients do not leave the server idle. One more client saves all the time. `NAGI_HISTORIES` sets
+//! the number of histories.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +41,13 @@ fn histories_of_the_newest_redis_are_linearizable() {
     check(&server, HISTORIES / 10);
 }
 
+/// Connects a client of a group to the group's database.
+fn connect(server: &Server, group: usize) -> Connection {
+    let mut client = server.connect_resp();
+    client.check(&format!("SELECT {group}"), "+OK\r\n");
+    client
+}
+
 /// Counts over all recorded histories.
 #[derive(Default)]
 struct Totals {
@@ -58,7 +66,8 @@ fn check(server: &Server, histories: u64) {
             .map(|group| {
                 let (mut random, totals, begun) = (random.fork(), &totals, &begun);
                 scope.spawn(move || {
-                    let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect_resp()).collect();
+                    let mut clients: Vec<_> =
+                        (0..CLIENTS).map(|_| connect(server, group)).collect();
                     loop {
                         let number = begun.fetch_add(1, Ordering::Relaxed);
                         if number >= histories {
@@ -77,6 +86,11 @@ fn check(server: &Server, histories: u64) {
                 })
             })
             .collect();
+        let (mut saver, mut saves) = (server.connect_resp(), 0);
+        while saves == 0 || begun.load(Ordering::Relaxed) < histories {
+            saver.check("SAVE", "+OK\r\n");
+            saves += 1;
+        }
         let faults =
             groups.into_iter().filter_map(|group| group.join().expect("a group ends well"));
         faults.last()

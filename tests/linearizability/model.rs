@@ -128,6 +128,7 @@ impl Model {
     pub(super) fn at_once(&mut self, name: &str, arguments: &[&str]) -> Result<Reply, WrongType> {
         match name {
             "SET" | "GET" | "MSET" | "MGET" | "INCR" | "INCRBY" => self.strings(name, arguments),
+            "DBSIZE" => Ok(Reply::Integer(self.keys.len() as i64)),
             "DEL" | "RENAME" | "COPY" => Ok(self.any_type(name, arguments)),
             "LPUSH" | "RPUSH" | "LPOP" | "RPOP" | "LMOVE" | "RPOPLPUSH" | "LRANGE" | "LLEN" => {
                 self.lists(name, arguments)

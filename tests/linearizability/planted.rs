@@ -71,6 +71,16 @@ fn clients_that_waited_are_counted() {
 }
 
 #[test]
+fn a_transaction_counts_keys_at_one_instant() {
+    let rows = [
+        row(0, 0, 1, "SET a 1", "OK"),
+        row(1, 2, 9, "RENAME a b", "OK"),
+        row(0, 3, 8, "EXEC DBSIZE", "?"),
+    ];
+    check(&rows, &["[:1]"], &["[:0]", "[:2]"]);
+}
+
+#[test]
 fn operations_that_overlap_may_be_in_any_order() {
     let set = [row(0, 0, 1, "SET k 1", "OK"), row(0, 2, 9, "SET k 2", "OK")];
     for replied in ["1", "2"] {

@@ -116,7 +116,13 @@ impl Generator<'_> {
 
     fn transaction(&mut self) -> Request {
         let count = 2 + self.below(3);
-        Request::Transaction((0..count).map(|_| self.command(true)).collect())
+        let mut commands: Vec<Words> = (0..count).map(|_| self.command(true)).collect();
+        if self.below(3) == 0 {
+            // Only a transaction counts all keys at one instant.
+            let place = self.below(count + 1);
+            commands.insert(place, owned(&["DBSIZE"]));
+        }
+        Request::Transaction(commands)
     }
 
     fn command(&mut self, may_wait: bool) -> Words {
