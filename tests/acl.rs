@@ -558,5 +558,10 @@ fn verbs_of_memcached_obey_the_rules() {
     }
     let mut eve = log_in("eve");
     eve.check_raw("set secret 0 0 1048577\r\n", "SERVER_ERROR object too large for cache\r\n");
-    admin.check("EXISTS a:1 new secret", ":2\r\n");
+    let mut eve = log_in("eve");
+    // A value that looks like the flag `b` does not make its key one in base64.
+    eve.check_raw("ms aaaa 3\r\nbad\r\n", "HD\r\n");
+    eve.check_raw("ms YTox 3\r\nbad\r\n", DENIED);
+    eve.check_raw("ms YTox 1 b\r\n1\r\n", "HD\r\n");
+    admin.check("EXISTS a:1 new secret YTox", ":2\r\n");
 }

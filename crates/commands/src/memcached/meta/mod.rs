@@ -158,9 +158,16 @@ pub(super) static MS: Verb = Verb {
 /// Decodes the key of a meta command with the flag `b` into `room`; `None` if the key is not in
 /// base64.
 pub(super) fn spelled_key<'r>(args: Args<'_>, room: &'r mut Vec<u8>) -> Option<&'r [u8]> {
-    let is_meta = matches!(args.get(0), Some(b"mg" | b"ms" | b"md" | b"ma" | b"me"));
-    let spelled = is_meta && args.from(2).any(|word| word.starts_with(b"b"));
-    (spelled && base64::decode(args.at(1), room)).then_some(room)
+    // The last argument of `ms` is its value.
+    let has_value = args.get(0) == Some(b"ms");
+    spelled_key_of_line(args.take(args.len() - usize::from(has_value)), room)
+}
+
+/// Like [`spelled_key`], given the words of a line without a value.
+fn spelled_key_of_line<'r>(line: Args<'_>, room: &'r mut Vec<u8>) -> Option<&'r [u8]> {
+    let is_meta = matches!(line.get(0), Some(b"mg" | b"ms" | b"md" | b"ma" | b"me"));
+    let spelled = is_meta && line.from(2).any(|word| word.starts_with(b"b"));
+    (spelled && base64::decode(line.at(1), room)).then_some(room)
 }
 
 /// Handles an `ms` or `set` that was refused for the length of its value, given its line. As in
@@ -169,7 +176,7 @@ pub(super) fn spelled_key<'r>(args: Args<'_>, room: &'r mut Vec<u8>) -> Option<&
 pub fn forget_refused<'a>(cx: &mut Context<'a>, verb: &Verb, args: Args<'a>) {
     cx.tally.verbs.too_large.add(1);
     let mut room = Vec::new();
-    let name = spelled_key(args, &mut room).unwrap_or(args.at(1));
+    let name = spelled_key_of_line(args, &mut room).unwrap_or(args.at(1));
     let key = cx.db.key(name);
     let options = SetOptions::default();
     let offer = watch::offered(cx, || Offer::plain(options, 0));
