@@ -90,14 +90,6 @@ enum Invalidation {
     All,
 }
 
-impl Invalidation {
-    /// Whether it invalidates this key for this client.
-    fn tells(&self, key: &[u8], client: u64) -> bool {
-        matches!(self, Invalidation::Key(changed, clients, _)
-            if **changed == *key && clients.contains(&client))
-    }
-}
-
 /// A push to a client. It is encoded when it is sent, since the client may change its protocol
 /// version or its subscriptions before.
 #[derive(Debug)]
@@ -445,15 +437,16 @@ impl Tracking {
             outboxes.entry(worker).or_default().push(push);
             workers.insert(worker);
         };
-        for (place, invalidation) in queued.iter().enumerate() {
+        let has_again = queued.iter().any(|it| matches!(it, Invalidation::Again(..)));
+        let mut told = HashSet::<(&[u8], u64)>::new();
+        for invalidation in &queued {
             match invalidation {
                 Invalidation::All => {
                     trackers.keys().for_each(|id| push(*id, &Message::Flushed));
                 }
                 // Invalidations that are passed together are sent after the same reply, so one is
                 // enough.
-                Invalidation::Again(key, id)
-                    if queued.iter().take(place).any(|before| before.tells(key, *id)) => {}
+                Invalidation::Again(key, id) if told.contains(&(&**key, *id)) => {}
                 Invalidation::Again(key, id) => push(*id, &changed(key)),
                 Invalidation::Forgotten(key, clients) => {
                     let by_key = |id: &&u64| trackers.get(id).is_some_and(|it| !is_broadcast(&it));
@@ -461,6 +454,9 @@ impl Tracking {
                     clients.iter().filter(by_key).for_each(|id| push(*id, &message));
                 }
                 Invalidation::Key(key, clients, origin) => {
+                    if has_again {
+                        told.extend(clients.iter().map(|id| (&**key, *id)));
+                    }
                     let is_own = |tracker: &Tracker| {
                         tracker.info.id == *origin && tracker.options.ignores_own
                     };
