@@ -1,6 +1,6 @@
 //! Positions on the earth, and searches for positions around one.
 
-use harness::{Server, as_redis};
+use harness::{Server, as_redis, until};
 
 const SYNTAX: &str = "-ERR syntax error\r\n";
 
@@ -129,4 +129,30 @@ fn coordinates_are_doubles_in_resp3() {
         "*2\r\n*2\r\n,13.361389338970184\r\n,38.1155563954963\r\n_\r\n",
     );
     client.check("GEODIST g Palermo Catania", "$11\r\n166274.1516\r\n");
+}
+
+/// The destination is the value of the last option, which must be claimed and whose clients are
+/// served.
+#[test]
+fn a_client_that_is_blocked_on_the_last_destination_is_served() {
+    for server in [Server::nagi(), Server::redis()] {
+        let [mut client, mut waiter] = [(); 2].map(|()| server.connect_resp());
+        client.run("GEOADD src 15 37 p");
+        for (number, search) in [
+            "GEORADIUS src 15 37 10 km STORE ok STORE last",
+            "GEORADIUS src 15 37 10 km STOREDIST ok COUNT 1 STORE last",
+            "GEORADIUSBYMEMBER src p 10 km STORE STOREDIST STORE last",
+        ]
+        .iter()
+        .enumerate()
+        {
+            waiter.send("BZPOPMIN last 0\r\n");
+            let blocked =
+                || client.run("INFO clients").text().contains("blocked_clients:1").then_some(());
+            until("the client to block", blocked).unwrap();
+            assert_eq!(client.run(search).integer(), 1, "{search}");
+            assert_eq!(waiter.reply().list()[0].text(), "last", "{number}");
+            assert_eq!(client.run("DBSIZE").integer(), 1, "{search}");
+        }
+    }
 }

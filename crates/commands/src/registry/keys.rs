@@ -105,7 +105,7 @@ impl KeyGroup {
         KeyGroup::new(KeyFinder::Counted { at }, access)
     }
 
-    /// The argument after a word, which is searched from `from` on: GEORADIUS' STORE.
+    /// The argument after a word, which is searched from `from` on.
     #[must_use]
     pub const fn after_word(word: &'static str, from: u8, access: Access) -> Self {
         KeyGroup::new(KeyFinder::AfterWord { word, from, extent: Extent::One }, access)
@@ -128,6 +128,13 @@ impl KeyGroup {
     #[must_use]
     pub const fn shown_at(self, position: u8) -> Self {
         let shown = KeyGroup::at(position, self.access).finder;
+        KeyGroup { shown: Some(shown), ..self }
+    }
+
+    /// Makes COMMAND show the keys as the argument after a word, which is searched from `from` on.
+    #[must_use]
+    pub const fn shown_after_word(self, word: &'static str, from: u8) -> Self {
+        let shown = KeyFinder::AfterWord { word, from, extent: Extent::One };
         KeyGroup { shown: Some(shown), ..self }
     }
 

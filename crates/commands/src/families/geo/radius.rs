@@ -14,6 +14,7 @@ use crate::{
 };
 use nagi_proto::Args;
 use nagi_store::{Event, Kind, SharedValue, SortedSetRef, Text};
+use std::ops::Range;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[
@@ -338,6 +339,20 @@ const STORED: Access = Access::OW.union(Access::UPDATE);
 const COMPLEXITY: &str = "O(N + M log(M)), N being the members of the cells that cover the area, M \
                           those within it";
 
+/// The destination of a request whose options begin at `first`: the value of the last option STORE
+/// or STOREDIST.
+fn destination(args: Args<'_>, first: usize) -> Range<usize> {
+    let (mut at, mut found) = (first, 0..0);
+    while let Some(word) = args.get(at) {
+        let stores = is(word, "STORE") || is(word, "STOREDIST");
+        if stores && at + 1 < args.len() {
+            found = at + 1..at + 2;
+        }
+        at += if stores || is(word, "COUNT") { 2 } else { 1 };
+    }
+    found
+}
+
 fn georadius<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     const FORM: Form = Form::Around { may_store: true };
     search(cx, FORM, (&GEORADIUS.keys, Event::GeoRadiusStore), |cx, values| begin(cx, values, FORM))
@@ -351,8 +366,8 @@ pub(crate) static GEORADIUS: Command = Command {
     flags: Flags::WRITE.union(Flags::DENYOOM),
     keys: Keys::groups(&[
         SOURCE,
-        KeyGroup::after_word("STORE", 6, STORED),
-        KeyGroup::after_word("STOREDIST", 6, STORED),
+        KeyGroup::by_grammar(|args| destination(args, 6), STORED).shown_after_word("STORE", 6),
+        KeyGroup::by_grammar(|_| 0..0, STORED).shown_after_word("STOREDIST", 6),
     ]),
     categories: Category::GEO,
     group: Group::Geo,
@@ -405,8 +420,8 @@ pub(crate) static GEORADIUSBYMEMBER: Command = Command {
     flags: Flags::WRITE.union(Flags::DENYOOM),
     keys: Keys::groups(&[
         SOURCE,
-        KeyGroup::after_word("STORE", 5, STORED),
-        KeyGroup::after_word("STOREDIST", 5, STORED),
+        KeyGroup::by_grammar(|args| destination(args, 5), STORED).shown_after_word("STORE", 5),
+        KeyGroup::by_grammar(|_| 0..0, STORED).shown_after_word("STOREDIST", 5),
     ]),
     categories: Category::GEO,
     group: Group::Geo,
