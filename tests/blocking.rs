@@ -348,6 +348,8 @@ fn without_memory_no_element_is_moved_for_blocked_clients() {
     let server = Server::nagi();
     let [mut moves, mut pops, mut other] = [(); 3].map(|()| server.connect_resp());
     other.check("RPUSH full 1 2", ":2\r\n");
+    // Small data alone may count as nothing: memory is added up in steps.
+    other.run_words(&["SET", "large", &"x".repeat(1 << 20)]);
     moves.send(encode_command(&words("BLMOVE from to LEFT LEFT 0")));
     until_blocked(&mut other, 1);
     pops.send(encode_command(&words("BLPOP from 0")));
@@ -684,4 +686,45 @@ fn the_first_of_many_lists_is_popped() {
     until_blocked(&mut other, 1);
     other.check("RPUSH key:299 c", ":1\r\n");
     client.expect("*2\r\n$7\r\nkey:299\r\n$1\r\nc\r\n");
+}
+
+/// A key that another request has claimed may be in the middle of its changes.
+#[test]
+fn clients_do_not_see_the_middle_of_another_request() {
+    let server = Server::nagi_with(&["--workers", "4"]);
+    let [mut waiter, mut script, mut pusher, mut observer] =
+        [(); 4].map(|()| server.connect_resp());
+    observer.run("XGROUP CREATE s g $ MKSTREAM");
+    observer.run("XGROUP CREATE t g $ MKSTREAM");
+    for (wait, key, [change, undo], [push, remove]) in [
+        ("BLPOP b a 0", "b", ["'SET','b','x'", "'DEL','b'"], ["RPUSH a 1", "DEL a"]),
+        ("BZPOPMIN b a 0", "b", ["'SET','b','x'", "'DEL','b'"], ["ZADD a 1 x", "DEL a"]),
+        (
+            "XREAD BLOCK 0 STREAMS b s $ $",
+            "b",
+            ["'SET','b','x'", "'DEL','b'"],
+            ["XADD s * f v", "XGROUP SETID s g $"],
+        ),
+        (
+            "XREADGROUP GROUP g c BLOCK 0 STREAMS t s > >",
+            "t",
+            ["'XGROUP','DESTROY','t','g'", "'XGROUP','CREATE','t','g','$'"],
+            ["XADD s * f v", "DEL s"],
+        ),
+    ] {
+        waiter.send(format!("{wait}\r\n"));
+        until_blocked(&mut observer, 1);
+        // It is busy for a few tenths of a second.
+        let text =
+            format!("redis.call({change}) for i = 1, 2e7 do end redis.call({undo}) return 'end'");
+        script.send(encode_command(&["EVAL", &text, "1", key]));
+        let runs = || observer.run("CLIENT LIST").text().contains("cmd=eval").then_some(());
+        until("the script to begin", runs).unwrap();
+        pusher.run(push);
+        let reply = waiter.reply();
+        assert!(matches!(reply, Reply::Array(_)), "{wait}: {reply:?}");
+        script.expect("$3\r\nend\r\n");
+        pusher.run(remove);
+        script.check("PING", "+PONG\r\n");
+    }
 }

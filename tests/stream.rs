@@ -444,6 +444,9 @@ fn consumers_are_notified_that_their_stream_has_expired_or_was_evicted() {
     };
     writer.check("XGROUP CREATE t g $ MKSTREAM", "+OK\r\n");
     begin(&mut writer, &mut consumers);
+    // Of the keys, XREAD waits for `s` as well, but not for its removal.
+    let clients = writer.run("INFO clients").text();
+    assert!(clients.contains("total_blocking_keys:2\r\ntotal_blocking_keys_on_nokey:2\r\n"));
     writer.check("PEXPIRE s 1", ":1\r\n");
     consumers.iter_mut().for_each(|consumer| consumer.expect(gone));
     until_blocked(&mut writer, 1);
@@ -465,6 +468,36 @@ fn consumers_are_notified_that_their_stream_has_expired_or_was_evicted() {
     writer.check("XADD s 10-1 a b", "$4\r\n10-1\r\n");
     let entry = "*2\r\n$4\r\n10-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n";
     reader.expect(format!("*1\r\n*2\r\n$1\r\ns\r\n*1\r\n{entry}"));
+}
+
+/// The request that finds an expired stream may create it again.
+#[test]
+fn consumers_of_a_stream_that_exists_again_go_on_waiting() {
+    let server = Server::nagi_with(&["--enable-debug-command", "yes"]);
+    let [mut first, mut second, mut writer] = [(); 3].map(|()| server.connect_resp());
+    writer.check("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
+    writer.check("XGROUP CREATE s g $ MKSTREAM", "+OK\r\n");
+    first.send(encode_command(&words("XREADGROUP GROUP g a BLOCK 0 STREAMS s >")));
+    until_blocked(&mut writer, 1);
+    writer.check("PEXPIRE s 1", ":1\r\n");
+    // A look at the key would remove it.
+    let mut now_ms = || {
+        let time = writer.run("TIME");
+        let part = |at: usize| time.list()[at].text().parse::<u64>().expect("a number");
+        part(0) * 1000 + part(1) / 1000
+    };
+    let begun_ms = now_ms();
+    until("the stream to expire", || (now_ms() > begun_ms + 5).then_some(())).unwrap();
+    let create = encode_command(&words("XGROUP CREATE s g $ MKSTREAM"));
+    let read = encode_command(&words("XREADGROUP GROUP g b BLOCK 0 STREAMS s >"));
+    second.send([create, read].concat());
+    second.expect("+OK\r\n");
+    until_blocked(&mut writer, 2);
+    writer.check("XADD s 1-1 f v", "$3\r\n1-1\r\n");
+    writer.check("XADD s 1-2 f v", "$3\r\n1-2\r\n");
+    for consumer in [&mut first, &mut second] {
+        assert_eq!(consumer.reply().list()[0].list()[0].text(), "s");
+    }
 }
 
 /// Work that takes longer than one hold of a latch is done in parts, and no entry may be left out.

@@ -6,7 +6,7 @@ use crate::state::held_publications::{self, HeldPublication};
 use crate::state::hooks::HookFlags;
 use crate::state::notifications::EventClasses;
 use crate::state::pubsub::Published;
-use nagi_store::Store;
+use nagi_store::{Counters, Store};
 
 /// Makes the store report changes from now on if clients watch keys, track them, or subscribe to
 /// events that `notify-keyspace-events` names.
@@ -30,19 +30,30 @@ pub fn stop_tracking(server: &dyn Server, store: &Store, info: &ClientInfo) {
     }
 }
 
-/// Publishes pending events of keys, so that later subscriptions and messages come after them. Also
-/// ends the wait of clients whose stream has expired or was evicted. No latch may be held.
+/// Publishes pending events of keys, so that later subscriptions and messages come after them. No
+/// latch may be held.
 #[inline]
 pub fn publish(server: &dyn Server) {
     let hooks = server.hooks();
-    if hooks.blocked.has_lost_keys() {
-        hooks.blocked.end_for_lost_keys();
-    }
     if hooks.notifications.is_pending() {
         publish_pending(server);
     }
     if hooks.tracking.is_pending() {
         push_invalidations(server);
+    }
+}
+
+/// Ends the wait of clients whose stream has expired or was evicted. No latch may be held.
+#[inline]
+pub fn end_lost_waits(server: &dyn Server, store: &Store, counters: &Counters) {
+    let blocked = &server.hooks().blocked;
+    if blocked.has_lost_keys() {
+        let _batch = store.batch(counters);
+        let now_ms = store.now_ms();
+        blocked.end_for_lost_keys(|index, name| {
+            let db = store.database(index, counters, now_ms);
+            db.untouched().inspect(db.key(name), |entry| entry.is_some())
+        });
     }
 }
 

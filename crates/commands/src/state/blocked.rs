@@ -54,12 +54,21 @@ pub(crate) trait Wanted: Debug + Send + Sync {
     }
 
     /// Takes elements from the first key that has some and for which `may_take` returns `true`.
+    /// Other keys may be claimed by another request, which may be in the middle of its changes.
     fn take(
         &self,
         db: Database<'_>,
         limits: &Limits,
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Taken>;
+}
+
+/// Whether a key has a value of another type, and not only in the middle of another request.
+pub(crate) fn has_other_type(db: Database<'_>, name: &[u8], kind: Kind) -> bool {
+    let key = db.key(name);
+    db.inspect(key, |entry| {
+        entry.is_some_and(|(entry, _)| entry.kind() != kind) && !db.is_held(key)
+    })
 }
 
 /// Members with their scores.
@@ -300,6 +309,16 @@ impl BlockedClients {
         self.table.lock().queues.values().map(BTreeMap::len).sum()
     }
 
+    /// The number of keys whose removal ends the wait of clients.
+    pub(crate) fn keys_on_removal(&self) -> usize {
+        let table = self.table.lock();
+        let queues = table.queues.values().flat_map(BTreeMap::values);
+        let ends = |queue: &&Queue| {
+            queue.waiters.values().any(|waiter| waiter.wanted.wakes_on_any_change())
+        };
+        queues.filter(ends).count()
+    }
+
     #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of counters")]
     fn counter(&self, name: &[u8]) -> &AtomicU32 {
         &self.counters[self.hasher.hash_one(name) as usize % COUNTERS]
@@ -447,15 +466,19 @@ impl BlockedClients {
         self.has_lost.load(Ordering::Relaxed)
     }
 
-    /// Ends the wait of clients for the noted keys. No latch may be held.
+    /// Ends the wait of clients for the noted keys, unless a key exists again: the request that has
+    /// created it has served its clients. No latch may be held.
     #[cold]
-    pub(crate) fn end_for_lost_keys(&self) {
+    pub(crate) fn end_for_lost_keys(&self, exists: impl Fn(usize, &[u8]) -> bool) {
         let lost = {
             let mut lost = self.lost.lock();
             self.has_lost.store(false, Ordering::Release);
             std::mem::take(&mut *lost)
         };
         for (database, name) in lost {
+            if exists(database, &name) {
+                continue;
+            }
             let mut after = 0;
             while let Some(waiter) = self.next(&name, database, after, None) {
                 waiter.end(Outcome::Served(Taken::NoGroup(Arc::clone(&name))));

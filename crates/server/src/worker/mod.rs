@@ -299,6 +299,7 @@ impl Sessions {
         self.ticks += 1;
         // Publishes events, including those of expired keys.
         notification::publish(&*self.shared);
+        notification::end_lost_waits(&*self.shared, &self.shared.store, &self.counters);
         let idle = self.turns.is_empty()
             && !driver.pipes().has_turns()
             && self.orphans.iter().all(Session::is_to_be_woken)

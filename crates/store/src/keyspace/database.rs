@@ -143,6 +143,13 @@ impl<'a> Database<'a> {
         self.store.has_claims() && matches!(self.scope, OperationScope::Alone)
     }
 
+    /// Whether a key is claimed. Under its latch, this tells whether a request is in the middle of
+    /// changes of the key.
+    #[must_use]
+    pub fn is_held(&self, key: Key<'_>) -> bool {
+        self.store.spared().is_some_and(|holds| holds(key.hash))
+    }
+
     /// Empties databases as [`Store::flush`] does, and counts the removed entries as changes.
     pub fn flush(&self, scope: Scope) {
         debug_assert!(!self.is_latched(), "every latch is taken");

@@ -7,7 +7,7 @@ use crate::families::lists::pop::{BOTH_LISTS, rest, show, side};
 use crate::runtime::blocking::{Blocking, wait};
 use crate::runtime::context::Job;
 use crate::runtime::multi_key;
-use crate::state::blocked::{Name, Taken, Wanted};
+use crate::state::blocked::{Name, Taken, Wanted, has_other_type};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::collection::Limits;
@@ -42,16 +42,14 @@ impl Wanted for Elements {
         limits: &Limits,
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Taken> {
-        let has_other_type =
-            |key: Key<'_>| db.inspect(key, |it| it.is_some_and(|(it, _)| it.kind() != Kind::List));
-        let (mut names, mut keys) = (Vec::new(), Vec::new());
+        let (mut names, mut keys, mut otherwise) = (Vec::new(), Vec::new(), None);
         for name in &self.keys {
-            let key = db.key(name);
-            // A list that another request has claimed is skipped. A key of another type is an error
-            // even if it is claimed.
-            if may_take(name) || has_other_type(key) {
+            if may_take(name) {
                 names.push(name);
-                keys.push(key);
+                keys.push(db.key(name));
+            } else if has_other_type(db, name, Kind::List) {
+                otherwise = Some(Taken::WrongType);
+                break;
             }
         }
         let look = |place: usize, popped: Popped<'_>| {
@@ -69,11 +67,12 @@ impl Wanted for Elements {
                 Ok(taken) => taken.flatten(),
             }
         };
-        match multi_key::are_long(&keys) {
+        let taken = match multi_key::are_long(&keys) {
             // A new request has claimed the keys; for a blocked client, few are left here.
             true => (0..).zip(keys.chunks(1)).find_map(|(place, key)| pop(key, place)),
             false => pop(&keys, 0),
-        }
+        };
+        taken.or(otherwise)
     }
 }
 

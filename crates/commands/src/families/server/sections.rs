@@ -151,7 +151,8 @@ fn clients(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("watching_clients", watching_clients);
     fields.add("total_watched_keys", watched_keys);
     fields.add("total_blocking_keys", cx.hooks.blocked.keys());
-    fields.add_unused("0", &["clients_in_timeout_table", "total_blocking_keys_on_nokey"]);
+    fields.add("total_blocking_keys_on_nokey", cx.hooks.blocked.keys_on_removal());
+    fields.add_unused("0", &["clients_in_timeout_table"]);
 }
 
 fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {

@@ -7,7 +7,7 @@ use crate::families::sorted_sets::removal::{is_end, pop_event};
 use crate::families::sorted_sets::span::Part;
 use crate::runtime::blocking::{Blocking, Reply, wait};
 use crate::runtime::context::Job;
-use crate::state::blocked::{Name, Scored, Taken, Wanted};
+use crate::state::blocked::{Name, Scored, Taken, Wanted, has_other_type};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::collection::Limits;
@@ -69,16 +69,16 @@ impl Wanted for Members {
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Taken> {
         for name in &self.keys {
-            let key = db.key(name);
-            let kind = db.inspect(key, |entry| entry.map(|(entry, _)| entry.kind()));
-            match kind {
-                None => {}
-                Some(Kind::SortedSet) if !may_take(name) => {}
-                _ => match self.pop(db, key) {
-                    Err(WrongType) => return Some(Taken::WrongType),
-                    Ok(members) if members.is_empty() => {}
-                    Ok(members) => return Some(Taken::Members(Name::clone(name), members)),
-                },
+            if !may_take(name) {
+                if has_other_type(db, name, Kind::SortedSet) {
+                    return Some(Taken::WrongType);
+                }
+                continue;
+            }
+            match self.pop(db, db.key(name)) {
+                Err(WrongType) => return Some(Taken::WrongType),
+                Ok(members) if members.is_empty() => {}
+                Ok(members) => return Some(Taken::Members(Name::clone(name), members)),
             }
         }
         None

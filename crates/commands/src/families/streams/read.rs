@@ -8,7 +8,7 @@ use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::blocking::{Blocking, wait};
 use crate::runtime::context::Job;
 use crate::runtime::multi_key;
-use crate::state::blocked::{Name, Streams, Taken, Wanted};
+use crate::state::blocked::{Name, Streams, Taken, Wanted, has_other_type};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::collection::Limits;
@@ -149,7 +149,13 @@ impl Reading {
         };
         let mut read = Streams::new();
         for ((name, after), stream) in self.keys.iter().zip(&self.after).zip(streams) {
-            let Some(stream) = stream?.filter(|_| may_take(name)) else { continue };
+            if !may_take(name) {
+                if has_other_type(db, name, Kind::Stream) {
+                    return Err(WrongType);
+                }
+                continue;
+            }
+            let Some(stream) = stream? else { continue };
             let after = match after {
                 After::Id(id) => *id,
                 After::LastButOne => stream.last_entry_id().previous().unwrap_or_default(),
@@ -223,9 +229,10 @@ impl GroupReading {
         GroupMember { group: &self.group, consumer: &self.consumer }
     }
 
-    /// Checks that the group exists in all streams, before anything is read.
-    fn check(&self, db: Database<'_>) -> Result<(), Taken> {
-        for name in &self.keys {
+    /// Checks that the group exists in all streams, before anything is read. The change of a stream
+    /// that may not be read now will make it check again.
+    fn check(&self, db: Database<'_>, may_take: &dyn Fn(&[u8]) -> bool) -> Result<(), Taken> {
+        for name in self.keys.iter().filter(|name| may_take(name)) {
             match has_group(db, name, &self.group) {
                 Ok(true) => {}
                 Ok(false) => return Err(Taken::NoGroup(Name::clone(name))),
@@ -312,7 +319,7 @@ impl Wanted for GroupReading {
     ) -> Option<Taken> {
         // For a single stream, reading it reports the same errors.
         if self.keys.len() > 1
-            && let Err(missing) = self.check(db)
+            && let Err(missing) = self.check(db, may_take)
         {
             return Some(missing);
         }
