@@ -342,6 +342,8 @@ fn only_sites_that_are_named_may_ask() {
             assert_eq!(response.status, status, "{method} {origin}");
             let permitted = response.header("access-control-allow-origin");
             assert_eq!(permitted, (status == 200).then_some(origin));
+            let headers = response.header("access-control-allow-headers").unwrap_or_default();
+            assert_eq!(headers.contains("Upstash-Telemetry-Sdk"), status == 200, "{headers}");
         }
         let page = client.ask("GET", "/metrics", &headers, b"");
         assert_eq!(page.status, 403, "{origin}");

@@ -1,9 +1,9 @@
 //! The limits of commands over HTTP, and malicious requests: too many at once, too long, cut off,
 //! or ambiguous.
 
-use harness::{Connection, allow_open_files, until};
+use harness::{Connection, Reply, allow_open_files, until};
 
-use crate::gateway::{Client, Socket, nagi};
+use crate::gateway::{Client, Socket, answer, nagi};
 
 #[test]
 fn values_come_by_post_of_any_length_and_in_chunks() {
@@ -369,4 +369,38 @@ fn a_subcommand_is_not_taken_from_the_body() {
         }
     }
     assert_eq!(client.ask("POST", "/ACL/LIST", "", b"").status, 403);
+}
+
+/// Otherwise a script could call what its client may not.
+#[test]
+fn scripts_obey_the_rules_for_commands() {
+    let refused =
+        |reason: &str| format!("ACL failure in script: command not allowed over HTTP {reason}");
+    for (rules, call, reason) in [
+        ([].as_slice(), "'SLOWLOG','GET',1", "(see http-commands)"),
+        (&["--http-commands", "+@all -@admin -set"], "'SET','a','x'", "(see http-commands)"),
+        (
+            &["--http-networks", "127.0.0.0/8 ::1 -@write"],
+            "'SET','a','x'",
+            "from this address (see http-networks)",
+        ),
+    ] {
+        let server = nagi(rules);
+        let mut client = Client::of(&server);
+        let mut redis = server.connect_resp();
+        let script = format!("return redis.call({call})");
+        let eval = format!(r#"["EVAL","{script}","0"]"#);
+        for (target, body) in [
+            ("/", eval.clone()),
+            ("/pipeline", format!("[{eval}]")),
+            ("/multi-exec", format!("[{eval}]")),
+        ] {
+            let (_, text) = client.post(target, &body);
+            assert!(text.contains(&refused(reason)), "{rules:?} {target}: {text}");
+        }
+        redis.check("EXISTS a", ":0\r\n");
+        assert!(!matches!(redis.run_words(&["EVAL", &script, "0"]), Reply::Error(_)));
+        let allowed = r#"["EVAL","return redis.call('GET','b')","0"]"#;
+        assert_eq!(client.post("/", allowed), answer(200, r#"{"result":null}"#));
+    }
 }

@@ -157,3 +157,22 @@ fn a_socket_reads_while_it_sends() {
     }
     connection.expect(b"\x81\x13{\"SET\":[true,\"OK\"]}");
 }
+
+/// A client assigns replies to its commands by their order.
+#[test]
+fn refusals_keep_the_order_of_the_commands() {
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    let mut raw = Socket::open(&server, "/.raw");
+    raw.send("*3\r\n$5\r\nBLPOP\r\n$1\r\nq\r\n$1\r\n0\r\n");
+    raw.send("*1\r\n$6\r\nNOSUCH\r\n");
+    raw.send("*1\r\n$4\r\nPING\r\n");
+    raw.send("nonsense");
+    let blocked = || redis.run("INFO clients").text().contains("blocked_clients:1").then_some(());
+    until("the first command to block", blocked).unwrap();
+    redis.check("RPUSH q x", ":1\r\n");
+    assert_eq!(raw.receive(), "*2\r\n$1\r\nq\r\n$1\r\nx\r\n");
+    assert_eq!(raw.receive(), "-ERR unknown command\r\n");
+    assert_eq!(raw.receive(), "+PONG\r\n");
+    assert_eq!(raw.receive(), "-ERR the message is not a command\r\n");
+}

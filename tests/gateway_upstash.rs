@@ -132,3 +132,43 @@ fn refusals_under_load_are_json() {
     let many = format!("[{}]", vec![r#"["PING"]"#; 1_000_000].join(","));
     check_error(&mut client, ["POST", "/pipeline", "", &many], 503);
 }
+
+/// Otherwise the commands would be executed one by one, although the client is told an error.
+#[test]
+fn a_transaction_that_may_not_begin_executes_nothing() {
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    redis.check("ACL SETUSER ann on >pw ~* +@read +@write", "+OK\r\n");
+    redis.check("MSET from 100 to 0", "+OK\r\n");
+    let mut client = Client::of(&server);
+    let ann = format!("{JSON}Authorization: Basic YW5uOnB3\r\n");
+    let list = r#"[["DECRBY","from",10],["INCRBY","to",10]]"#;
+    check_error(&mut client, ["POST", "/multi-exec", &ann, list], 403);
+    redis.check("MGET from to", "*2\r\n$3\r\n100\r\n$1\r\n0\r\n");
+    redis.check("ACL SETUSER ann +multi", "+OK\r\n");
+    check_error(&mut client, ["POST", "/multi-exec", &ann, list], 400);
+    // The transaction that could not end is not continued by the next request.
+    let response = client.ask("POST", "/", &ann, br#"["GET","from"]"#);
+    assert_eq!((response.status, &*response.text()), (200, r#"{"result":"100"}"#));
+    redis.check("ACL SETUSER ann +exec", "+OK\r\n");
+    let response = client.ask("POST", "/multi-exec", &ann, list.as_bytes());
+    assert_eq!((response.status, &*response.text()), (200, r#"[{"result":90},{"result":10}]"#));
+}
+
+#[test]
+fn lists_are_executed_in_the_first_database_or_not_at_all() {
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    redis.check("ACL SETUSER ann on >pw ~* +@all -select +select|7", "+OK\r\n");
+    let mut client = Client::of(&server);
+    let ann = format!("{JSON}Authorization: Basic YW5uOnB3\r\n");
+    let set = r#"["SET","b","x"]"#;
+    let several = format!("[{set}]");
+    // The connection to a worker stays in database 7.
+    assert_eq!(client.ask("PUT", "/7/SET/a", &ann, b"x").status, 200);
+    check_error(&mut client, ["POST", "/", &ann, set], 403);
+    check_error(&mut client, ["POST", "/pipeline", &ann, &several], 403);
+    check_error(&mut client, ["POST", "/multi-exec", &ann, &several], 403);
+    redis.check("SELECT 7", "+OK\r\n");
+    redis.check("KEYS *", "*1\r\n$1\r\na\r\n");
+}

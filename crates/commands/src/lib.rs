@@ -34,7 +34,7 @@ pub use registry::notes::Notes;
 pub use runtime::context::{
     Command, CommandSet, CommandTable, Context, Entry, Handler, Job, Redis, Server, Suspension,
 };
-pub use runtime::http_rules::{HttpRule, HttpRuleTexts, HttpRules};
+pub use runtime::http_rules::{HttpRule, HttpRuleTexts, HttpRules, LatestHttpRules};
 pub use runtime::resume::go_on;
 pub use runtime::shown::{kept_arguments, stop_monitoring};
 pub use runtime::suspension::{JobProgress, SLICE_REQUESTS, When};

@@ -4,13 +4,14 @@ use crate::memcached;
 use crate::runtime::dispatch;
 use crate::state::saves::Saves;
 use crate::{
-    Addresses, Client, ClientInfo, CommandTable, Config, Context, Marks, Process, PubSub,
+    Addresses, Client, ClientInfo, CommandTable, Config, Context, Entry, Marks, Process, PubSub,
     RequestHooks, Scripts, Server, Statistics, Tally, When, command_table, go_on,
 };
 use nagi_proto::memcached::Parsed;
 use nagi_proto::{Args, Output, resp};
 use nagi_store::{Clock, Counters, Event, Store, StoreOptions};
 use parking_lot::Mutex;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -120,6 +121,10 @@ impl Server for FakeServer {
 
     fn saves(&self) -> &Saves {
         &self.saves
+    }
+
+    fn http_refusal(&self, _: &Entry, _: IpAddr) -> Option<&'static str> {
+        None
     }
 
     fn limit_client_memory(&self) {}

@@ -13,6 +13,7 @@ use crate::state::scripts::Scripts;
 use crate::state::statistics::{Statistics, Tally};
 use nagi_proto::Args;
 use nagi_store::{Claim, Database, Key};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// A set of commands with the form of its replies: [`Redis`]' commands, or
@@ -172,6 +173,9 @@ pub trait Server: Sync {
 
     /// The settings. Workers read them, and CONFIG SET changes them.
     fn config(&self) -> &Config;
+
+    /// Why the settings do not allow a command to an HTTP client with this address, if they do not.
+    fn http_refusal(&self, entry: &Entry, address: IpAddr) -> Option<&'static str>;
 
     /// Makes the server listen on exactly these addresses.
     ///

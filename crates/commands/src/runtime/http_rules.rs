@@ -4,6 +4,7 @@ use crate::config::{Config, check_networks, has_address};
 use crate::registry::command::{Category, Flags};
 use crate::runtime::context::{CommandTable, Entry};
 use crate::state::users::{Acl, User};
+use parking_lot::RwLock;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -46,6 +47,25 @@ pub struct HttpRules {
     of_networks: Vec<(String, User)>,
 }
 
+/// The parsed rules of the current settings.
+#[derive(Debug, Default)]
+pub struct LatestHttpRules(RwLock<Option<Arc<HttpRules>>>);
+
+impl LatestHttpRules {
+    /// The rules of the settings, which are parsed when these have changed. Invalid rules, refused
+    /// at the start and by CONFIG SET, would allow no command.
+    pub fn of(&self, config: &Config, table: &'static CommandTable) -> Arc<HttpRules> {
+        let texts = HttpRuleTexts::of(config);
+        if let Some(known) = self.0.read().as_ref().filter(|known| known.texts == texts) {
+            return Arc::clone(known);
+        }
+        let rules = HttpRules::parse(&texts, table).unwrap_or_else(|_| HttpRules::nothing(&texts));
+        let rules = Arc::new(rules);
+        *self.0.write() = Some(Arc::clone(&rules));
+        rules
+    }
+}
+
 impl fmt::Debug for HttpRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HttpRules({}; {})", self.texts.commands, self.texts.networks)
@@ -75,16 +95,9 @@ impl HttpRules {
     }
 
     /// Rules that allow no command.
-    #[must_use]
-    pub fn nothing(texts: &HttpRuleTexts) -> Self {
+    fn nothing(texts: &HttpRuleTexts) -> Self {
         let (permitted, of_networks) = (User::default(), Vec::new());
         HttpRules { texts: texts.clone(), permitted, of_networks }
-    }
-
-    /// Whether the rules were parsed from these texts.
-    #[must_use]
-    pub fn are(&self, texts: &HttpRuleTexts) -> bool {
-        self.texts == *texts
     }
 
     /// The rule for a client with this address, for the command that begins with these words.
@@ -101,14 +114,8 @@ impl HttpRules {
         if flags.contains(Flags::NO_AUTH) || is_of_connections(entry) {
             return HttpRule::Refused(OF_CONNECTIONS);
         }
-        let mut of_networks = self.of_networks.iter().rev();
-        let of_network = of_networks.find(|(networks, _)| has_address(networks, address));
-        match of_network {
-            Some((_, permitted)) if !permitted.may_run(entry) => {
-                return HttpRule::Refused(NOT_FROM_THERE);
-            }
-            None if !self.permitted.may_run(entry) => return HttpRule::Refused(NOT_PERMITTED),
-            _ => {}
+        if let Some(reason) = self.refusal(entry, address) {
+            return HttpRule::Refused(reason);
         }
         if ["unsubscribe", "punsubscribe", "sunsubscribe"].contains(&&*entry.full_name) {
             return HttpRule::StreamEnd;
@@ -119,6 +126,18 @@ impl HttpRules {
         match changes(entry) {
             true => HttpRule::Write,
             false => HttpRule::Read,
+        }
+    }
+
+    /// Why the settings do not allow a command to a client with this address, if they do not. This
+    /// also applies to commands that are called by scripts.
+    #[must_use]
+    pub fn refusal(&self, entry: &Entry, address: IpAddr) -> Option<&'static str> {
+        let mut of_networks = self.of_networks.iter().rev();
+        let of_network = of_networks.find(|(networks, _)| has_address(networks, address));
+        match of_network {
+            Some((_, permitted)) => (!permitted.may_run(entry)).then_some(NOT_FROM_THERE),
+            None => (!self.permitted.may_run(entry)).then_some(NOT_PERMITTED),
         }
     }
 

@@ -141,10 +141,14 @@ pub(crate) fn check_in_script(
     entry: &Entry,
     args: Args<'_>,
 ) -> Result<(), Error> {
+    let failure = |what: &str| Error::new(format!("ERR ACL failure in script: {what}"));
+    if let Some(client) = &cx.client.info.http_client {
+        let refusal = cx.server.http_refusal(entry, client.address().ip());
+        refusal.map_or(Ok(()), |reason| Err(failure(reason)))?;
+    }
     check(cx, entry, args).map_err(|error| {
         let text = String::from_utf8_lossy(&error.0);
-        let what = text.strip_prefix("NOPERM ").unwrap_or(&text);
-        Error::new(format!("ERR ACL failure in script: {what}"))
+        failure(text.strip_prefix("NOPERM ").unwrap_or(&text))
     })
 }
 

@@ -306,6 +306,9 @@ impl Class {
     }
 }
 
+/// The address of the client of a script, as in Redis.
+pub(crate) const SCRIPT_ADDRESS: &str = "lua";
+
 /// The state of a connection that is visible to all workers. Its worker writes, any thread reads.
 #[derive(Debug, Default)]
 pub struct ClientInfo {
@@ -316,7 +319,7 @@ pub struct ClientInfo {
     pub address: String,
     /// The address that it connected to.
     pub local_address: String,
-    /// The client of its current request, if it is shared by requests over HTTP.
+    /// The client of its current request, if it is shared by requests over HTTP; also of a script.
     pub http_client: Option<Arc<HttpClient>>,
     /// Its descriptor.
     pub descriptor: i32,
@@ -402,12 +405,14 @@ impl ClientInfo {
         self.names().name.clone()
     }
 
-    /// The address of the current HTTP client, or of the peer.
+    /// The address of the current HTTP client, or of the peer. Scripts are shown as such.
     #[must_use]
     pub fn shown_address(&self) -> Cow<'_, str> {
         match &self.http_client {
-            None => Cow::Borrowed(&self.address),
-            Some(client) => Cow::Owned(client.address().to_string()),
+            Some(client) if self.address != SCRIPT_ADDRESS => {
+                Cow::Owned(client.address().to_string())
+            }
+            _ => Cow::Borrowed(&self.address),
         }
     }
 

@@ -14,6 +14,7 @@
 use crate::registry::command::Flags;
 use crate::state::blocked::Name;
 use crate::state::frozen_time::FrozenTime;
+use crate::state::http_client::HttpClient;
 use crate::state::libraries::{Libraries, Library, Policy};
 use crate::state::tracking_options::ClientTracking;
 use crate::state::transaction::Queued;
@@ -163,6 +164,8 @@ pub(crate) struct Task {
     pub(crate) user: Box<[u8]>,
     /// Its client.
     pub(crate) client: u64,
+    /// The client over HTTP, whose rules the script obeys.
+    pub(crate) http_client: Option<Arc<HttpClient>>,
     /// The tracking state of the client, if enabled.
     pub(crate) tracking: Option<Box<ClientTracking>>,
     /// For a script within a transaction: a claim in addition to that of the transaction, extended
@@ -173,6 +176,7 @@ pub(crate) struct Task {
 }
 
 /// The next work of the script thread.
+#[expect(clippy::large_enum_variant, reason = "almost all of them are tasks, and none is stored")]
 pub(crate) enum Next {
     /// Run a request.
     Task(Task),
@@ -225,6 +229,7 @@ pub(crate) struct NewTask<'a> {
     pub(crate) version: Version,
     pub(crate) user: &'a [u8],
     pub(crate) client: u64,
+    pub(crate) http_client: Option<Arc<HttpClient>>,
     pub(crate) tracking: Option<Box<ClientTracking>>,
     pub(crate) waker: Waker,
 }
@@ -256,6 +261,7 @@ impl Scripts {
             version: new.version,
             user: new.user.into(),
             client: new.client,
+            http_client: new.http_client,
             tracking: new.tracking,
             joint,
             completion: Arc::clone(&completion),

@@ -314,13 +314,18 @@ fn options() -> Response<ResponseBody> {
     response
 }
 
+/// The headers that pages of an allowed site may send, among them those of Upstash's client.
+const ALLOWED_HEADERS: &str = "Authorization, Content-Type, Upstash-Encoding, \
+     Upstash-Response-Format, Upstash-Sync-Token, Upstash-Telemetry-Platform, \
+     Upstash-Telemetry-Runtime, Upstash-Telemetry-Sdk";
+
 /// Adds the CORS headers for pages of an allowed site.
 fn permit_origin(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(header::VARY, HeaderValue::from_static("Origin"));
     let methods = HeaderValue::from_static(METHODS);
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
-    let allowed = HeaderValue::from_static("Authorization, Content-Type, Upstash-Encoding");
+    let allowed = HeaderValue::from_static(ALLOWED_HEADERS);
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
     let shared = HeaderValue::from_static("cross-origin");
     headers.insert(HeaderName::from_static("cross-origin-resource-policy"), shared);

@@ -85,7 +85,7 @@ impl ReplyList {
         ReplyList::new(permitted, expected, connection, reservation, is_base64)
     }
 
-    /// The replies to the commands of a transaction.
+    /// The replies to the commands of a transaction, after MULTI.
     pub(super) fn of_transaction(
         commands: Vec<Vec<Bytes>>,
         connection: WorkerConnection,
@@ -93,7 +93,6 @@ impl ReplyList {
         is_base64: bool,
     ) -> Self {
         let mut commands = VecDeque::from(commands);
-        commands.push_front(vec![Bytes::from_static(b"MULTI")]);
         let mut expected: VecDeque<_> = commands.iter().map(|_| Expected::Queued).collect();
         commands.push_back(vec![Bytes::from_static(b"EXEC")]);
         expected.push_back(Expected::Executed);
@@ -289,7 +288,7 @@ mod tests {
             ("+QUEUED +QUEUED -OOM", 503, r#"{"error":"OOM"}"#),
             ("+QUEUED +QUEUED *-1", 200, r#"[{"result":null}]"#),
         ] {
-            let lines = format!("+OK {replies} ").replace(' ', "\r\n");
+            let lines = format!("{replies} ").replace(' ', "\r\n");
             let expected = (status, body.to_owned());
             assert_eq!(response(&["A", "B"], true, lines.as_bytes()), expected, "{replies}");
         }

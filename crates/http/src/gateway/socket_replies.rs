@@ -45,6 +45,8 @@ struct Awaited {
     channels: usize,
     /// The replies left, once the first has come.
     left: Option<i64>,
+    /// The reply to a command that was refused, and no worker answers.
+    refusal: Option<Vec<u8>>,
 }
 
 /// The reply that is arriving.
@@ -67,7 +69,8 @@ impl Awaited {
         let name = words.first().cloned().unwrap_or_default();
         let is_name = |known: &&[u8]| name.eq_ignore_ascii_case(known);
         let group = GROUPS.iter().position(|group| group.iter().any(is_name));
-        Awaited { group, channels: words.len().saturating_sub(1), left: None, name }
+        let channels = words.len().saturating_sub(1);
+        Awaited { group, channels, left: None, refusal: None, name }
     }
 }
 
@@ -92,6 +95,18 @@ impl SocketReplies {
             self.stream = awaited.name.clone();
         }
         self.awaited.push_back(awaited);
+    }
+
+    /// Records a command that was refused. Its reply comes after those to earlier commands.
+    pub(super) fn refuse(&mut self, refusal: Vec<u8>) {
+        self.awaited.push_back(Awaited { refusal: Some(refusal), ..Awaited::of(&[]) });
+    }
+
+    /// Takes the reply to a refused command, if all earlier ones have been answered.
+    pub(super) fn take_refusal(&mut self) -> Option<Vec<u8>> {
+        let refusal = self.awaited.front_mut()?.refusal.take()?;
+        self.awaited.pop_front();
+        Some(refusal)
     }
 
     /// The number of commands whose replies are awaited.

@@ -4,11 +4,12 @@
 use super::event_request;
 use super::exchange;
 use super::format::Kind;
-use super::refusal::{JSON, Refused, failed, json_error, no_room, write_error};
+use super::refusal::{JSON, Refused, failed, json_error, no_room, status_of, write_error};
 use super::reply;
 use super::reply_list::ReplyList;
 use super::request::Options;
 use super::service::{Messages, Service};
+use super::worker_connection::WorkerConnection;
 use crate::guard::Caller;
 use crate::response::ResponseBody;
 use hyper::body::Bytes;
@@ -116,13 +117,28 @@ async fn serve_one(
     let checked = service.check(caller, &words, true, Messages::None);
     checked.map_err(|refused| as_error(&refused))?;
     let may_wait = service.site.may_wait(&words);
-    let mut connection = service.connection(caller, may_wait).map_err(|it| failed(&it))?;
-    connection.select(0).await.map_err(|it| failed(&it))?;
+    let mut connection = first_database(service, caller, may_wait).await?;
     connection.send(&words).await.map_err(|it| failed(&it))?;
     let kind = Kind::Result { is_base64: form.is_base64 };
     let options = Options { kind, ..Options::default() };
     let reply = reply::Reply::new(connection, &[], &options);
     exchange::respond(reply, &service.pool, &options, None).await
+}
+
+/// A worker connection to database 0, in which all commands in this format are executed.
+async fn first_database(
+    service: &Service,
+    caller: &Caller,
+    may_wait: bool,
+) -> Result<WorkerConnection, Refused> {
+    let mut connection = service.connection(caller, may_wait).map_err(|it| failed(&it))?;
+    match connection.select(0).await.map_err(|it| failed(&it))? {
+        None => Ok(connection),
+        Some(error) => {
+            service.pool.give_back(connection);
+            Err(json_error(status_of(&error), &error))
+        }
+    }
 }
 
 /// Runs a pipeline or a transaction.
@@ -146,10 +162,15 @@ async fn serve_list(
     }
     let may_wait = form.many != Many::Transaction
         && permitted.iter().flatten().any(|words| service.site.may_wait(words));
-    let mut connection = service.connection(caller, may_wait).map_err(|it| failed(&it))?;
-    connection.select(0).await.map_err(|it| failed(&it))?;
+    let mut connection = first_database(service, caller, may_wait).await?;
     let replies = match form.many {
         Many::Transaction => {
+            // Without a transaction, the commands would be executed one by one.
+            let begun = connection.error_of(&[Bytes::from_static(b"MULTI")]).await;
+            if let Some(error) = begun.map_err(|it| failed(&it))? {
+                service.pool.give_back(connection);
+                return Err(json_error(status_of(&error), &error));
+            }
             let commands = permitted.into_iter().flatten().collect();
             ReplyList::of_transaction(commands, connection, reservation, form.is_base64)
         }

@@ -239,6 +239,11 @@ impl Conversation {
     /// Passes on commands and sends replies until the socket is closed.
     async fn go_on(&mut self, socket: &mut Socket) -> Result<End, Failure> {
         loop {
+            while let Some(refusal) = self.replies.take_refusal() {
+                if !self.send(socket, refusal).await {
+                    return Ok(End::Lost);
+                }
+            }
             let may_read = self.replies.awaited() < MAX_AWAITED && self.unsent.is_empty();
             tokio::select! {
                 message = socket.next(), if may_read => {
@@ -248,14 +253,11 @@ impl Conversation {
                         None => return Ok(End::Lost),
                     };
                     socket.get_mut().taken();
-                    let told = match message {
+                    match message {
                         Message::Text(text) => self.take(text.as_bytes())?,
                         Message::Binary(bytes) => self.take(&bytes)?,
                         Message::Close(_) => return Ok(End::Asked),
-                        _ => None,
-                    };
-                    if let Some(fault) = told && !self.send(socket, fault).await {
-                        return Ok(End::Lost);
+                        _ => {}
                     }
                 }
                 reply = self.advance() => {
@@ -278,8 +280,8 @@ impl Conversation {
         matches!(sent, Ok(Ok(())))
     }
 
-    /// Begins to pass a command on, or returns an error message.
-    fn take(&mut self, message: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    /// Begins to pass a command on, or refuses it.
+    fn take(&mut self, message: &[u8]) -> Result<(), Failure> {
         let mut parsed = self.service.budget.reservation();
         let words = match self.kind {
             Kind::Raw => {
@@ -292,7 +294,8 @@ impl Conversation {
             }
         };
         let Some(words) = words else {
-            return Ok(Some(self.fault(b"", "ERR the message is not a command")));
+            self.replies.refuse(self.fault(b"", "ERR the message is not a command"));
+            return Ok(());
         };
         let rule = match self.service.check(&self.caller, &words, true, Messages::OnSocket) {
             Ok(rule) => rule,
@@ -302,13 +305,14 @@ impl Conversation {
                     _ => "NOPERM command not allowed over HTTP",
                 };
                 let name = words.first().cloned().unwrap_or_default();
-                return Ok(Some(self.fault(&name, reason)));
+                self.replies.refuse(self.fault(&name, reason));
+                return Ok(());
             }
         };
         self.unsent.push(&words);
         self.unsent_reservation = parsed;
         self.replies.expect(&words, rule == Rule::Stream);
-        Ok(None)
+        Ok(())
     }
 
     /// An error that does not come from a worker.

@@ -166,16 +166,21 @@ impl WorkerConnection {
             return Ok(None);
         }
         let number = database.to_string();
-        self.send(&[Bytes::from_static(b"SELECT"), Bytes::from(number)]).await?;
-        let error = self.part(|part, _| match part {
-            Part::Error(error) => Some(error.to_vec()),
-            _ => None,
-        });
-        let error = error.await?;
+        let error = self.error_of(&[Bytes::from_static(b"SELECT"), Bytes::from(number)]).await?;
         if error.is_none() {
             self.database = database;
         }
         Ok(error)
+    }
+
+    /// Sends a command that has no other reply than OK or an error, and returns the error.
+    pub(super) async fn error_of(&mut self, words: &[Bytes]) -> Result<Option<Vec<u8>>, Failure> {
+        self.send(words).await?;
+        let error = self.part(|part, _| match part {
+            Part::Error(error) => Some(error.to_vec()),
+            _ => None,
+        });
+        error.await
     }
 
     /// Sends a whole request.

@@ -13,8 +13,7 @@ use nagi_commands::status::{
     Format, ListOptions, SCRIPT, STYLE, Sample, StatusForm, auto, is_ready, json, metrics, page,
 };
 use nagi_commands::{
-    Config, HttpClient, HttpConnection, HttpRule, HttpRuleTexts, HttpRules, Server as _, admission,
-    rights,
+    Config, HttpClient, HttpConnection, HttpRule, HttpRules, Server as _, admission, rights,
 };
 use nagi_http::{
     Answer, Ask, Bell, Bytes, GatewaySettings, IdleConnection, Requester, Rule, Site, WorkerClient,
@@ -156,10 +155,7 @@ impl Pages {
     pub(crate) fn serve(self, shared: &Arc<Shared>) -> io::Result<Sampler> {
         let asked_at_ms = AtomicU64::new(0);
         let first = Rendered::sample(shared, None, [Duration::ZERO; 2], 0);
-        let texts = HttpRuleTexts { commands: "".into(), networks: "".into() };
-        let http_rules = HttpRules::nothing(&texts);
         let samples = Arc::new(SampleStore {
-            http_rules: RwLock::new(Arc::new(http_rules)),
             shared: Arc::clone(shared),
             latest: RwLock::new(Arc::new(first)),
             asked_at_ms,
@@ -260,7 +256,6 @@ struct SampleStore {
     asked_at_ms: AtomicU64,
     /// Rings for each sample.
     bell: Bell,
-    http_rules: RwLock<Arc<HttpRules>>,
 }
 
 /// The paths of pages; other paths are commands.
@@ -275,22 +270,6 @@ const PAGES: [&str; 7] = [
 ];
 
 impl SampleStore {
-    /// The rules of `http-commands` and `http-networks` in their current form.
-    fn http_rules(&self) -> Arc<HttpRules> {
-        let texts = HttpRuleTexts::of(self.shared.config());
-        let known = Arc::clone(&self.http_rules.read());
-        if known.are(&texts) {
-            return known;
-        }
-        let rules = HttpRules::parse(&texts, self.shared.commands()).unwrap_or_else(|fault| {
-            tracing::warn!("commands over HTTP are refused: {fault}");
-            HttpRules::nothing(&texts)
-        });
-        let rules = Arc::new(rules);
-        *self.http_rules.write() = Arc::clone(&rules);
-        rules
-    }
-
     fn latest(&self) -> Arc<Rendered> {
         Arc::clone(&self.latest.read())
     }
@@ -378,7 +357,7 @@ impl Site for SampleStore {
 
     fn rule(&self, words: &[Bytes], address: IpAddr) -> Rule {
         let word = |at: usize| words.get(at).map_or(&b""[..], |word| word);
-        match self.http_rules().rule(self.shared.commands(), [word(0), word(1)], address) {
+        match self.shared.http_rules().rule(self.shared.commands(), [word(0), word(1)], address) {
             HttpRule::Read => Rule::Read,
             HttpRule::Write => Rule::Write,
             HttpRule::Stream => Rule::Stream,

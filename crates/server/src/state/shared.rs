@@ -14,10 +14,12 @@ use crate::state::mailbox::{ConnectionTask, Mailbox, Reminders};
 use crate::state::registry::Registry;
 use nagi_commands::saves::Saves;
 use nagi_commands::{
-    Addresses, ClientInfo, CommandTable, Config, EventsListener, HookFlags, LogLevel, Marks,
-    Process, PubSub, RequestHooks, ScriptingServer, Scripts, Server, Statistics, admission,
+    Addresses, ClientInfo, CommandTable, Config, Entry, EventsListener, HookFlags, HttpRules,
+    LatestHttpRules, LogLevel, Marks, Process, PubSub, RequestHooks, ScriptingServer, Scripts,
+    Server, Statistics, admission,
 };
 use nagi_store::{Clock, Store};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
@@ -68,6 +70,7 @@ pub(crate) struct Shared {
     process: Process,
     pubsub: PubSub,
     saves: Saves,
+    http_rules: LatestHttpRules,
     scripts: Arc<Scripts>,
     mailboxes: Box<[Mailbox]>,
     is_stopping: AtomicBool,
@@ -127,6 +130,7 @@ impl Shared {
             process,
             pubsub: PubSub::new(workers),
             saves: Saves::default(),
+            http_rules: LatestHttpRules::default(),
             scripts: Arc::default(),
             mailboxes: (0..workers).map(|_| Mailbox::new()).collect::<io::Result<_>>()?,
             is_stopping: AtomicBool::new(false),
@@ -278,6 +282,13 @@ impl fmt::Debug for Shared {
     }
 }
 
+impl Shared {
+    /// The current rules for commands over HTTP.
+    pub(crate) fn http_rules(&self) -> Arc<HttpRules> {
+        self.http_rules.of(&self.config, self.commands)
+    }
+}
+
 impl Server for Shared {
     fn commands(&self) -> &'static CommandTable {
         self.commands
@@ -295,6 +306,10 @@ impl Server for Shared {
         for client in clients {
             self.close(client, Marks::KILLED);
         }
+    }
+
+    fn http_refusal(&self, entry: &Entry, address: IpAddr) -> Option<&'static str> {
+        self.http_rules().refusal(entry, address)
     }
 
     fn check_timers(&self) {

@@ -26,6 +26,7 @@ pub(crate) fn submit(
         version: cx.client.version,
         user: &user,
         client: cx.client.info.id,
+        http_client: cx.client.info.http_client.clone(),
         tracking: cx.client.tracking.clone(),
         waker: cx.client.waker.clone(),
     };
