@@ -1,6 +1,6 @@
 //! Libraries of functions, with the same replies as redis-server.
 
-use harness::{Reply, Server, encode_command, until};
+use harness::{Connection, Reply, Server, encode_command, until};
 
 use crate::persistence::Folder;
 use crate::scripting::{ENDLESS, error, same_as_redis, until_busy};
@@ -239,4 +239,70 @@ fn a_transaction_loads_a_library_while_scripts_wait_for_its_keys() {
 fn client_list() -> &'static str {
     "*1\r\n*6\r\n$12\r\nlibrary_name\r\n$1\r\nl\r\n$6\r\nengine\r\n$3\r\nLUA\r\n$9\r\nfunctions\r\n\
      *1\r\n*6\r\n$4\r\nname\r\n$1\r\nf\r\n$11\r\ndescription\r\n$-1\r\n$5\r\nflags\r\n*0\r\n"
+}
+
+/// Calls of the functions of a library that stays must not start again.
+#[test]
+fn a_library_that_fails_to_load_leaves_the_old_one_as_it_was() {
+    let counts = "#!lua name=one\nlocal n = 0\n\
+                  redis.register_function('count', function() n = n + 1 return n end)";
+    let words = |line: &[&str]| line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let load = |code: &str| words(&["FUNCTION", "LOAD", "REPLACE", code]);
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        let mut run = |line: &[String]| client.run_words(line);
+        let other = "#!lua name=two\nredis.register_function('x', function() return 1 end)";
+        assert_eq!(run(&load(counts)).text(), "one");
+        assert_eq!(run(&load(other)).text(), "two");
+        let Reply::Bulk(dump) = run(&words(&["FUNCTION", "DUMP"])) else { panic!("no dump") };
+        let call = words(&["FCALL", "count", "0"]);
+        assert_eq!(run(&call).integer(), 1);
+        for code in [
+            "#!lua name=one\nredis.register_function('x', function() return 1 end)",
+            "#!lua name=one\nerror('e')",
+            "#!lua name=one\nnonsense",
+            "#!lua name=one\n",
+        ] {
+            assert!(matches!(run(&load(code)), Reply::Error(_)), "{code}");
+        }
+        assert_eq!(run(&call).integer(), 2);
+        assert!(matches!(run(&words(&["FUNCTION", "DELETE", "two"])), Reply::Simple(_)));
+        let third = "#!lua name=three\nredis.register_function('x', function() return 1 end)";
+        assert_eq!(run(&load(third)).text(), "three");
+        // Of the libraries in the dump, `two` has a function of `three`.
+        let restored = client.run_words(&[&b"FUNCTION"[..], b"RESTORE", &dump, b"REPLACE"]);
+        assert!(matches!(restored, Reply::Error(_)), "{restored:?}");
+        assert_eq!(client.run("FCALL count 0").integer(), 3);
+    }
+}
+
+/// Libraries that are deleted, replaced or refused release their memory.
+#[test]
+fn libraries_may_come_and_go_for_ever() {
+    let server = Server::nagi_with(&["--script-memory-limit", "16mb"]);
+    let mut client = server.connect_resp();
+    for number in 0..60 {
+        // Takes more than a megabyte.
+        let table = "local t = {} for j = 1, 30000 do t[j] = j .. 'x' end";
+        let code = |name: &str, function: &str| {
+            format!(
+                "#!lua name={name}\n{table}\n\
+                 redis.register_function('{function}', function() return #t end)"
+            )
+        };
+        let load = |client: &mut Connection, code: &str| {
+            client.run_words(&["FUNCTION", "LOAD", "REPLACE", code])
+        };
+        let (name, function) = (format!("lib{number}"), format!("f{number}"));
+        let loaded = load(&mut client, &code(&name, &function));
+        assert_eq!(loaded, Reply::Bulk(name.clone().into_bytes()), "{number}");
+        let Reply::Error(refused) = load(&mut client, &code("other", &function)) else {
+            panic!("two libraries have {function}");
+        };
+        assert!(refused.contains("already exists"), "{number}: {refused}");
+        match number % 3 {
+            0 => client.check("FUNCTION FLUSH", "+OK\r\n"),
+            _ => client.check(&format!("FUNCTION DELETE {name}"), "+OK\r\n"),
+        }
+    }
 }

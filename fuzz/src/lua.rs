@@ -127,7 +127,9 @@ impl Tried {
             return;
         };
         self.looks_left.set(LOOKS);
-        let described = self.engine.load_library(name, body).unwrap_or_default();
+        let Ok(library) = self.engine.load_library(body) else { return };
+        let described: Vec<_> = library.functions().cloned().collect();
+        self.engine.install_library(name, library);
         for function in described {
             assert!(is_name(function.name.as_bytes()));
             self.looks_left.set(LOOKS);
@@ -137,7 +139,7 @@ impl Tried {
             let nothing = Args::new(&[], &[]);
             let _ = self.engine.call(called, (nothing, nothing), to);
         }
-        self.engine.forget_library(name);
+        self.engine.retain_libraries(|_| false);
     }
 
     fn is_as_before(&mut self) {

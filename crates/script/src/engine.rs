@@ -2,7 +2,7 @@
 
 use crate::bounds::{self, Meter};
 use crate::convert::Replying;
-use crate::functions::{FunctionDescription, Registered};
+use crate::functions::{LoadedLibrary, Registered};
 use crate::host::Host;
 use crate::native::{self, Callee};
 use crate::sandbox::{self, Sandbox};
@@ -175,15 +175,12 @@ impl Engine {
         self.reply(called, (keys, arguments), (client, out))
     }
 
-    /// Loads a library. Its functions are those that its code registers.
+    /// Runs the code of a library, which registers its functions. They cannot be called before
+    /// [`Engine::install_library`].
     ///
     /// # Errors
     /// The compiler's message, or the error that the library has raised.
-    pub fn load_library(
-        &mut self,
-        name: &str,
-        body: &[u8],
-    ) -> Result<Vec<FunctionDescription>, String> {
+    pub fn load_library(&mut self, body: &[u8]) -> Result<LoadedLibrary, String> {
         self.make_room();
         let function = self.function(body, "@user_function");
         let function = function.map_err(|error| format!("Error compiling function: {error}"))?;
@@ -206,14 +203,22 @@ impl Engine {
         if registered.is_empty() {
             return Err("No functions registered".to_owned());
         }
-        let described = registered.iter().map(|it| it.described.clone()).collect();
-        self.libraries.insert(name.to_owned(), registered);
-        Ok(described)
+        Ok(LoadedLibrary(registered))
     }
 
-    /// Forgets a library.
-    pub fn forget_library(&mut self, name: &str) {
-        self.libraries.remove(name);
+    /// Makes the functions of a library callable. They replace those of the library that had this
+    /// name.
+    pub fn install_library(&mut self, name: &str, library: LoadedLibrary) {
+        self.libraries.insert(name.to_owned(), library.0);
+    }
+
+    /// Removes all libraries except those for which `is_kept` returns `true`, and their memory.
+    pub fn retain_libraries(&mut self, mut is_kept: impl FnMut(&str) -> bool) {
+        let before = self.libraries.len();
+        self.libraries.retain(|name, _| is_kept(name));
+        if self.libraries.len() < before {
+            self.collect();
+        }
     }
 
     /// Calls a function of a library, and writes its result to `out` in the protocol version
@@ -656,11 +661,11 @@ mod tests {
         for text in
             ["while true do end", "local f f = function() while true do end return f() end f()"]
         {
-            let error = engine.load_library("lib", text.as_bytes()).unwrap_err();
+            let error = engine.load_library(text.as_bytes()).unwrap_err();
             assert!(error.contains(LOADED_TOO_LONG), "{text}: {error}");
         }
         let fine = b"redis.register_function('f', function() return 1 end)";
-        assert_eq!(engine.load_library("lib", fine).unwrap().len(), 1);
+        assert_eq!(engine.load_library(fine).unwrap().functions().count(), 1);
     }
 
     /// Rust never holds more Lua values at once than mlua has room for.

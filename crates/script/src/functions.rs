@@ -1,6 +1,7 @@
 //! Functions that a library registers.
 
 use crate::source::ScriptFlags;
+use std::fmt;
 
 /// A function, as FUNCTION LIST shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,22 @@ pub struct FunctionDescription {
 pub(crate) struct Registered {
     pub(crate) described: FunctionDescription,
     pub(crate) function: mlua::Function,
+}
+
+/// A library whose code has run, until it is installed.
+pub struct LoadedLibrary(pub(crate) Vec<Registered>);
+
+impl LoadedLibrary {
+    /// The functions that its code has registered.
+    pub fn functions(&self) -> impl Iterator<Item = &FunctionDescription> {
+        self.0.iter().map(|registered| &registered.described)
+    }
+}
+
+impl fmt::Debug for LoadedLibrary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.functions()).finish()
+    }
 }
 
 /// Whether a library or a function may have this name.

@@ -17,7 +17,7 @@ mod source;
 mod state;
 
 pub use engine::{Engine, Failure};
-pub use functions::{FunctionDescription, is_name};
+pub use functions::{FunctionDescription, LoadedLibrary, is_name};
 pub use host::{Host, LogLevel, Words};
 pub use nagi_lua::{block_bytes, taken_bytes};
 pub use source::{Digest, ScriptFlags, Source, SourceError};

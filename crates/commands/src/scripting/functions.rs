@@ -2,7 +2,7 @@
 
 use crate::config::split;
 use crate::state::libraries::Library;
-use nagi_script::{Engine, is_name};
+use nagi_script::{Engine, LoadedLibrary, is_name};
 use nagi_store::accounting::LargeOverhead;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,17 +50,26 @@ pub(super) fn name(code: &[u8]) -> Option<String> {
     parse(code).ok().map(|(name, _)| name)
 }
 
+/// Runs the code of a library. The functions that it registers can be called once they are
+/// installed.
+pub(super) fn load(engine: &mut Engine, code: &[u8]) -> Result<(Library, LoadedLibrary), String> {
+    let (name, body) = parse(code)?;
+    let loaded = engine.load_library(body)?;
+    let functions = loaded.functions().cloned().collect();
+    let _overhead = LargeOverhead::of_shared(code.len());
+    Ok((Library { name, code: code.into(), functions, _overhead }, loaded))
+}
+
 impl Loaded {
-    /// Loads a library into the engine. Clients do not see it before it is added to the list of
-    /// libraries.
-    pub(super) fn load(&mut self, engine: &mut Engine, code: &[u8]) -> Result<Library, String> {
-        let (name, body) = parse(code)?;
-        // The engine's functions of this name are about to be replaced; `require` loads the old
-        // library again if it stays in use.
-        self.0.remove(&name);
-        let functions = engine.load_library(&name, body)?;
-        let _overhead = LargeOverhead::of_shared(code.len());
-        Ok(Library { name, code: code.into(), functions, _overhead })
+    /// Installs the functions of a library, which replaces the one that had its name.
+    pub(super) fn install(
+        &mut self,
+        engine: &mut Engine,
+        library: &Arc<Library>,
+        loaded: LoadedLibrary,
+    ) {
+        engine.install_library(&library.name, loaded);
+        self.0.insert(library.name.clone(), Arc::clone(library));
     }
 
     /// Loads a library into the engine, unless it has been loaded already.
@@ -71,21 +80,16 @@ impl Loaded {
     ) -> Result<(), String> {
         let has = self.0.get(&library.name).is_some_and(|loaded| Arc::ptr_eq(loaded, library));
         if !has {
-            self.load(engine, &library.code)?;
-            self.0.insert(library.name.clone(), Arc::clone(library));
+            let (_, loaded) = load(engine, &library.code)?;
+            self.install(engine, library, loaded);
         }
         Ok(())
     }
 
     /// Removes all libraries from the engine except those for which `is_kept` returns `true`.
     pub(super) fn keep(&mut self, engine: &mut Engine, mut is_kept: impl FnMut(&str) -> bool) {
-        self.0.retain(|name, _| {
-            let keeps = is_kept(name);
-            if !keeps {
-                engine.forget_library(name);
-            }
-            keeps
-        });
+        self.0.retain(|name, _| is_kept(name));
+        engine.retain_libraries(is_kept);
     }
 }
 

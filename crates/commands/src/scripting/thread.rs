@@ -7,7 +7,7 @@ use crate::scripting::functions::{self, Loaded};
 use crate::scripting::migration::migrate;
 use crate::scripting::run::{Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
-use crate::state::client::{Client, ClientInfo, Restrictions};
+use crate::state::client::{Client, ClientInfo, Restrictions, SCRIPT_ADDRESS};
 use crate::state::frozen_time::FrozenTime;
 use crate::state::held_publications;
 use crate::state::libraries::Policy;
@@ -227,21 +227,29 @@ impl<S: ScriptingServer> ScriptThread<S> {
                 libraries.check_new(&name, policy).map_err(script_error)?;
             }
         }
+        let server = Arc::clone(&self.server);
         let (engine, loaded) = self.functions()?;
-        let made = codes.iter().map(|code| loaded.load(engine, code).map(Arc::new));
+        let made = codes.iter().map(|code| functions::load(engine, code));
         let made = made.collect::<Result<Vec<_>, _>>().map_err(script_error)?;
-        let names = made.iter().map(|library| library.name.clone()).collect();
-        self.server.scripts().change_libraries(|libraries| {
+        let made = made.into_iter().map(|(library, functions)| (Arc::new(library), functions));
+        let made: Vec<_> = made.collect();
+        server.scripts().change_libraries(|libraries| {
             let mut changed = match policy {
                 Policy::Flush => Libraries::default(),
                 Policy::New | Policy::Append | Policy::Replace => libraries.clone(),
             };
-            for library in made {
-                changed.add(library, policy).map_err(script_error)?;
+            for (library, _) in &made {
+                changed.add(Arc::clone(library), policy).map_err(script_error)?;
             }
             *libraries = changed;
-            Ok(names)
-        })
+            Ok(())
+        })?;
+        // Until here, the state of the libraries that are replaced has not changed.
+        let install = |(library, functions): (Arc<Library>, _)| {
+            loaded.install(engine, &library, functions);
+            library.name.clone()
+        };
+        Ok(made.into_iter().map(install).collect())
     }
 
     /// Counts a change of the libraries, which are saved with the keys.
@@ -413,8 +421,12 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let is_leased = joint.is_some();
         let claim = joint.unwrap_or_else(|| self.claim(keys, intent));
         let time = task.time.unwrap_or_else(|| FrozenTime::at(store.now_ms()));
-        let address = "lua".to_owned();
-        let info = ClientInfo { id: task.client, address, ..ClientInfo::default() };
+        let info = ClientInfo {
+            id: task.client,
+            address: SCRIPT_ADDRESS.to_owned(),
+            http_client: task.http_client.clone(),
+            ..ClientInfo::default()
+        };
         let mut client = Client::new(Arc::new(info));
         client.tracking = task.tracking.clone();
         client.restrictions.set(Restrictions::TRACKS, client.tracking.is_some());
