@@ -348,6 +348,14 @@ fn only_sites_that_are_named_may_ask() {
         let page = client.ask("GET", "/metrics", &headers, b"");
         assert_eq!(page.status, 403, "{origin}");
     }
+    // A page that may ask is told that its password is wrong.
+    server.connect_resp().check("CONFIG SET requirepass sesame", "+OK\r\n");
+    let shop = "Origin: https://shop.example\r\nAuthorization: Bearer wrong\r\n";
+    for (target, permitted) in [("/GET/a", Some("https://shop.example")), ("/metrics", None)] {
+        let refused = client.ask("GET", target, shop, b"");
+        assert!([401, 403].contains(&refused.status), "{target}");
+        assert_eq!(refused.header("access-control-allow-origin"), permitted, "{target}");
+    }
 }
 
 #[test]

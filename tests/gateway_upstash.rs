@@ -172,3 +172,19 @@ fn lists_are_executed_in_the_first_database_or_not_at_all() {
     redis.check("SELECT 7", "+OK\r\n");
     redis.check("KEYS *", "*1\r\n$1\r\na\r\n");
 }
+
+/// A script may return any text as an error or a status.
+#[test]
+fn errors_may_be_long() {
+    let server = nagi(&[]);
+    let mut client = Client::of(&server);
+    for (call, name, status) in [("error_reply", "error", 400), ("status_reply", "result", 200)] {
+        let eval =
+            format!(r#"["EVAL","return redis.{call}('ERR ' .. string.rep('x', 500000))","0"]"#);
+        let object = format!(r#"{{"{name}":"ERR {}"}}"#, "x".repeat(500_000));
+        assert!(client.post("/", &eval) == (status, object.clone()), "{call}");
+        let several = format!(r#"[["SET","a","1"],{eval},["GET","a"]]"#);
+        let list = format!(r#"[{{"result":"OK"}},{object},{{"result":"1"}}]"#);
+        assert!(client.post("/pipeline", &several) == (200, list), "{call}");
+    }
+}

@@ -225,7 +225,7 @@ async fn serve(
     let site = &**gateway.site();
     let caller = match guard::check(site, &parts, peer) {
         Ok(caller) => caller,
-        Err(refusal) => return gateway::as_asked(&parts, response::refuse(refusal)),
+        Err(refusal) => return gateway::as_asked(site, &parts, response::refuse(refusal)),
     };
     if site.has_page(parts.uri.path()) {
         let accept = parts.headers.get(header::ACCEPT);
@@ -242,7 +242,7 @@ async fn serve(
     }
     if answering.is_beyond_commands() {
         let refusal = response::line(429, "too many requests are in progress");
-        return gateway::as_asked(&parts, refusal);
+        return gateway::as_asked(site, &parts, refusal);
     }
     gateway.serve(Request::from_parts(parts, body), caller).await
 }

@@ -28,8 +28,8 @@ pub(super) fn are_fields(verb: &[u8], len: usize) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// The longest line that is not the bytes of a string.
-const LONGEST_LINE: usize = 64 << 10;
+/// The longest line that is not the bytes of a string: scripts may return long errors.
+const LONGEST_LINE: usize = 1 << 20;
 const DEEPEST: usize = 64;
 
 /// The decoder's position within replies.

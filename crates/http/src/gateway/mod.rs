@@ -87,12 +87,11 @@ impl Gateway {
         let settings = self.service.site.gateway();
         let (parts, body) = request.into_parts();
         if !settings.is_on {
-            return as_asked(&parts, response::line(404, "no such page"));
+            return as_asked(&*self.service.site, &parts, response::line(404, "no such page"));
         }
         let is_json_asked_for = upstash::is_asked_for(&parts);
         let request = Request::from_parts(parts, body);
-        let origin = crate::guard::permitted_origin(request.headers(), &settings.origins);
-        let origin = origin.and_then(|origin| HeaderValue::from_str(origin).ok());
+        let origin = allowed_origin(request.headers(), &settings.origins);
         let mut response = match self.route(request, caller, &settings).await {
             Ok(response) => response,
             Err(refused) if is_json_asked_for => upstash::in_json(*refused),
@@ -262,12 +261,29 @@ impl Gateway {
     }
 }
 
-/// A refusal in the form that the request asks for.
-pub(crate) fn as_asked(request: &Parts, refusal: Response<ResponseBody>) -> Response<ResponseBody> {
-    match upstash::is_asked_for(request) {
+/// A refusal in the form that the request asks for. Pages of an allowed site may read it, unless it
+/// is about a page of the server.
+pub(crate) fn as_asked(
+    site: &dyn Site,
+    request: &Parts,
+    refusal: Response<ResponseBody>,
+) -> Response<ResponseBody> {
+    let mut response = match upstash::is_asked_for(request) {
         true => upstash::in_json(refusal),
         false => refusal,
+    };
+    if !site.has_page(request.uri.path())
+        && let Some(origin) = allowed_origin(&request.headers, &site.gateway().origins)
+    {
+        permit_origin(response.headers_mut(), origin);
     }
+    response
+}
+
+/// The site of the page that sends a request, if it is allowed.
+fn allowed_origin(headers: &HeaderMap, origins: &str) -> Option<HeaderValue> {
+    let origin = crate::guard::permitted_origin(headers, origins)?;
+    HeaderValue::from_str(origin).ok()
 }
 
 /// Appends the body of a POST as the last argument, unless it is empty.
