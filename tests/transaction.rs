@@ -1,6 +1,6 @@
 //! Transactions: requests that are queued and executed as one.
 
-use harness::{Connection, Random, Reply, Server, as_redis};
+use harness::{Connection, Random, Reply, Server, as_redis, encode_command, until};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,6 +80,31 @@ fn keys_of_the_whole_keyspace_are_one_moment() {
              +OK\r\n:0\r\n",
         ),
     ]);
+}
+
+/// A command that looks at all keys must not see another request half done.
+#[test]
+fn looks_at_all_keys_are_isolated() {
+    let server = Server::nagi_with(&["--workers", "4"]);
+    let [mut client, mut script, mut observer] = [(); 3].map(|()| server.connect_resp());
+    client.check("SET k 1", "+OK\r\n");
+    for (look, found) in [
+        ("DBSIZE", ":1\r\n"),
+        ("KEYS *", "*1\r\n$1\r\nk\r\n"),
+        ("SCAN 0", "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n"),
+        ("RANDOMKEY", "$1\r\nk\r\n"),
+    ] {
+        // It is busy for a few tenths of a second.
+        let text = "redis.call('DEL', KEYS[1]) for i = 1, 2e7 do end redis.call('SET', KEYS[1], 1)";
+        script.send(encode_command(&["EVAL", text, "1", "k"]));
+        let runs = || observer.run("CLIENT LIST").text().contains("cmd=eval").then_some(());
+        until("the script to begin", runs).unwrap();
+        client.check("MULTI", "+OK\r\n");
+        client.check(look, "+QUEUED\r\n");
+        client.check("EXEC", format!("*1\r\n{found}"));
+        script.expect("$-1\r\n");
+        script.check("PING", "+PONG\r\n");
+    }
 }
 
 #[test]

@@ -264,6 +264,7 @@ pub struct Keys(Scope);
 #[derive(Clone, Copy, Debug)]
 enum Scope {
     None,
+    Any,
     Databases,
     /// One group, as nearly all commands with keys have: the row needs no additional memory.
     One(KeyGroup),
@@ -275,6 +276,11 @@ enum Scope {
 impl Keys {
     /// No keys.
     pub const NONE: Keys = Keys(Scope::None);
+
+    /// Any keys of a database, which the command finds itself (KEYS, DBSIZE). It claims none; but a
+    /// transaction or a script with such a command claims all keys, so that it does not see other
+    /// requests half done.
+    pub const ANY: Keys = Keys(Scope::Any);
 
     /// Whole databases, which are emptied or exchanged, rather than single keys.
     pub const WHOLE: Keys = Keys(Scope::Databases);
@@ -330,7 +336,7 @@ impl Keys {
     #[inline]
     pub fn all_groups(&self) -> &[KeyGroup] {
         match &self.0 {
-            Scope::None | Scope::Databases | Scope::Channels(_) => &[],
+            Scope::None | Scope::Any | Scope::Databases | Scope::Channels(_) => &[],
             Scope::One(group) => std::slice::from_ref(group),
             Scope::Groups(groups) => groups,
         }
@@ -340,7 +346,13 @@ impl Keys {
     #[must_use]
     #[inline]
     pub fn is_none(&self) -> bool {
-        matches!(self.0, Scope::None | Scope::Channels(_))
+        matches!(self.0, Scope::None | Scope::Any | Scope::Channels(_))
+    }
+
+    /// Whether a transaction or a script claims all keys for such a request.
+    #[must_use]
+    pub fn is_any_or_whole(&self) -> bool {
+        matches!(self.0, Scope::Any | Scope::Databases)
     }
 
     /// Whether a request affects whole databases.

@@ -215,7 +215,7 @@ pub(crate) static RANDOMKEY: Command = Command {
     syntax: "",
     arity: 1,
     flags: Flags::READONLY,
-    keys: Keys::NONE,
+    keys: Keys::ANY,
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "1.0.0",

@@ -1,7 +1,7 @@
 //! The execution of a transaction. It claims the keys of all its requests and the keys that its
 //! client watches, so that no other client sees a state between two requests. If a request affects
-//! whole databases, it claims all keys. Its requests run as they would outside of a transaction, in
-//! slices if they take long.
+//! whole databases or looks at all keys, it claims all keys. Its requests run as they would outside
+//! of a transaction, in slices if they take long.
 //!
 //! ```text
 //! Gathering -> Claiming -> Looking -> Running -> Serving -> Releasing
@@ -23,7 +23,7 @@ use crate::state::key_costs::Cost;
 use crate::state::scripts::{Lease, Leased, Scripts, runs_scripts};
 use crate::state::transaction::{Queued, Transaction};
 use crate::state::watched_keys::Watches;
-use crate::{Context, Error, HookFlags, JobProgress, Suspension, When};
+use crate::{Context, Error, HookFlags, JobProgress, Keys, Suspension, When};
 use nagi_store::{Claim, ClaimProgress, Claiming, Intent, Store};
 use std::sync::Arc;
 use std::task::Waker;
@@ -277,8 +277,10 @@ fn gather(
     let rows = cx.server.commands().entries();
     while let Some(request) = transaction.requests().get(cursor.request) {
         let row = rows.get(request.row).map(|entry| &entry.command.keys);
-        if row.is_some_and(|row| row.is_whole()) {
-            claiming.into_iter().for_each(Claiming::add_everything);
+        if row.is_some_and(Keys::is_any_or_whole) {
+            claiming.iter_mut().for_each(|claiming| claiming.add_everything());
+        }
+        if row.is_some_and(Keys::is_whole) {
             awaited.add_everything(blocked);
             return true;
         }
