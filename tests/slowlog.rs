@@ -237,7 +237,8 @@ fn phases_are_counted_by_families() {
     exists.extend(keys.iter().map(String::as_str));
     client.run_words(&exists);
     let before = longest(&mut client);
-    assert!(before > 1000, "300,000 lookups take more than a millisecond: {before}");
+    // They are done in slices, of which the longest is long compared to that of a short request.
+    assert!(before > 100, "300,000 lookups take time: {before}");
     let stats = client.run("INFO stats").text();
     for what in ["slice", "latch_hold"] {
         let on_cpu = longest_of(&stats, &format!("{what}_cpu"));
