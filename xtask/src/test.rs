@@ -34,7 +34,7 @@ const STEPS: [Step; 11] = [
 /// Features that the server does not use, but that programs which use the client enable.
 const FEATURES: &str = "nagi-client/tokio";
 
-/// After this long without a line, a test hangs: each ends within two minutes.
+/// A test runner that prints nothing for this long hangs: each test ends within a few minutes.
 const LONGEST_SILENCE: Duration = Duration::from_mins(10);
 
 /// Returns the names that [`run`] accepts.

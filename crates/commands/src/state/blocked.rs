@@ -67,7 +67,7 @@ pub(crate) trait Wanted: Debug + Send + Sync {
 pub(crate) fn has_other_type(db: Database<'_>, name: &[u8], kind: Kind) -> bool {
     let key = db.key(name);
     db.inspect(key, |entry| {
-        entry.is_some_and(|(entry, _)| entry.kind() != kind) && !db.is_held(key)
+        entry.is_some_and(|(entry, _)| entry.kind() != kind) && !db.is_key_claimed(key)
     })
 }
 
@@ -266,7 +266,7 @@ pub(crate) struct BlockedClients {
     /// Keys that have expired or were evicted while clients may have waited for them, with their
     /// databases.
     lost: Mutex<Vec<(usize, Name)>>,
-    /// Whether `lost` has any.
+    /// Whether `lost` has any keys.
     has_lost: AtomicBool,
 }
 

@@ -146,7 +146,7 @@ impl<'a> Database<'a> {
     /// Whether a key is claimed. Under its latch, this tells whether a request is in the middle of
     /// changes of the key.
     #[must_use]
-    pub fn is_held(&self, key: Key<'_>) -> bool {
+    pub fn is_key_claimed(&self, key: Key<'_>) -> bool {
         self.store.spared().is_some_and(|holds| holds(key.hash))
     }
 

@@ -42,13 +42,13 @@ impl Wanted for Elements {
         limits: &Limits,
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Taken> {
-        let (mut names, mut keys, mut otherwise) = (Vec::new(), Vec::new(), None);
+        let (mut names, mut keys, mut wrong_type) = (Vec::new(), Vec::new(), None);
         for name in &self.keys {
             if may_take(name) {
                 names.push(name);
                 keys.push(db.key(name));
             } else if has_other_type(db, name, Kind::List) {
-                otherwise = Some(Taken::WrongType);
+                wrong_type = Some(Taken::WrongType);
                 break;
             }
         }
@@ -72,7 +72,7 @@ impl Wanted for Elements {
             true => (0..).zip(keys.chunks(1)).find_map(|(place, key)| pop(key, place)),
             false => pop(&keys, 0),
         };
-        taken.or(otherwise)
+        taken.or(wrong_type)
     }
 }
 
