@@ -658,6 +658,25 @@ fn a_blocked_client_with_much_behind_its_request_is_noticed_when_it_has_gone() {
     client.check("LLEN queue", ":1\r\n");
 }
 
+#[test]
+fn clients_that_are_no_longer_counted_receive_no_elements() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    // Takes the server a while to free.
+    let behind = encode_command(&["SET", "key", &"x".repeat(10_000)]).repeat(100);
+    for _ in 0..100 {
+        let mut blocked = server.connect_resp();
+        let list = format!("CLIENT LIST ID {}", blocked.run("CLIENT ID").integer());
+        blocked.send(encode_command(&["BLPOP", "queue", "0"]));
+        until_blocked(&mut client, 1);
+        blocked.send(&behind);
+        drop(blocked);
+        while client.run(&list).text().contains("id=") {}
+        client.check("RPUSH queue element", ":1\r\n");
+        client.check("LPOP queue", "$7\r\nelement\r\n");
+    }
+}
+
 /// The wait for elements is no latency.
 #[test]
 fn waits_are_no_latency_spikes() {

@@ -1,6 +1,7 @@
 //! A folder for the files of a test.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,7 +19,7 @@ impl Folder {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("nagi-{name}-{}-{count}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).expect("a folder");
+        create_empty(&path).expect("a folder");
         Self(path)
     }
 
@@ -43,5 +44,13 @@ impl Drop for Folder {
     fn drop(&mut self) {
         // A program that is about to exit may still write, so errors are ignored.
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Creates a folder, and removes one of a process that had the same number and was killed.
+pub(crate) fn create_empty(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => fs::create_dir_all(path),
     }
 }

@@ -16,6 +16,7 @@ use rustix::net::{
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use crate::connection::Connection;
+use crate::folder::create_empty;
 use crate::tools::{newest, root, tool};
 use crate::wait::{PATIENCE, until, until_within};
 
@@ -414,7 +415,7 @@ fn new_folder() -> Result<PathBuf, String> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("nagi-test-{}-{count}", std::process::id()));
-    fs::create_dir_all(&folder)
+    create_empty(&folder)
         .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     Ok(folder)
 }

@@ -389,8 +389,7 @@ impl Sessions {
 
     fn forget(&mut self, session: Session, why: CloseReason) {
         let info = session.info();
-        self.shared.registry.remove(info.id);
-        self.shared.registry.release(self.worker);
+        let id = info.id;
         stop_monitoring(&*self.shared, info);
         notification::stop_tracking(&*self.shared, &self.shared.store, info);
         // Messages that have not been sent to the client are dropped.
@@ -399,7 +398,13 @@ impl Sessions {
         report_disconnection(&*self.shared, &self.shared.store, info, why);
         if session.is_committed() {
             self.orphans.push(session);
+        } else {
+            // Ends its wait for elements.
+            drop(session);
         }
+        // When other clients no longer see it, no element and no message can reach it.
+        self.shared.registry.remove(id);
+        self.shared.registry.release(self.worker);
     }
 
     /// Runs a slice of each request whose client has disconnected.
