@@ -57,6 +57,7 @@ mod load_requests;
 mod loading;
 mod logins;
 mod long_keys;
+mod long_replies;
 mod long_values;
 mod long_writes;
 mod memcached;

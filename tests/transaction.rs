@@ -397,6 +397,20 @@ fn consumers_of_a_watched_stream_do_not_end_a_transaction() {
 }
 
 #[test]
+fn a_list_counts_as_changed_when_nothing_is_trimmed() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("RPUSH list a b", ":2\r\n");
+        for (command, reply) in [("LTRIM list 0 -1", "*-1\r\n"), ("LTRIM none 0 -1", "*0\r\n")] {
+            client.check("WATCH list none", "+OK\r\n");
+            client.check(command, "+OK\r\n");
+            client.check("MULTI", "+OK\r\n");
+            client.check("EXEC", reply);
+        }
+    }
+}
+
+#[test]
 fn queued_requests_count_towards_the_limit_of_a_query() {
     const REQUESTS: usize = 2000;
     let server = Server::nagi_with(&["--client-query-buffer-limit", "1mb"]);

@@ -8,9 +8,11 @@ use crate::runtime::context::{Command, Entry, Job};
 use crate::runtime::multi_key::{self, Claimed, Worked};
 use crate::runtime::resume::go_on;
 use crate::runtime::rights;
-use crate::runtime::suspension::Remainder;
+use crate::runtime::suspension::{Remainder, Slice};
 use crate::runtime::tracking;
-use crate::state::blocked::{Name, NewWaiter, Outcome, Permission, Taken, Waiting, Wanted};
+use crate::state::blocked::{
+    Name, NewWaiter, Outcome, Permission, Step, Steps, Taken, Waiting, Wanted,
+};
 use crate::state::hooks::Alarm;
 use crate::{Context, Error, Flags, HookFlags, JobProgress, Marks, Suspension, When};
 use nagi_proto::resp::Writer;
@@ -50,10 +52,9 @@ pub(crate) fn wait(
     let blocked = &cx.hooks.blocked;
     let is_awaited = |name: &Name| blocked.may_concern(name);
     let is_short = !multi_key::is_long(&command.keys, cx.args);
-    let may_take = is_short
-        && !blocking.wanted.takes_several_steps()
-        && !blocking.wanted.destination().is_some_and(is_awaited);
-    if may_take || cx.db.is_claimed() {
+    let mut steps = blocking.wanted.steps();
+    let may_take = is_short && !blocking.wanted.destination().is_some_and(is_awaited);
+    if steps.is_none() && (may_take || cx.db.is_claimed()) {
         let limits = cx.server.config().collection_limits();
         match blocking.wanted.take(cx.db, &limits, &|_| true) {
             Some(taken) => return reply(cx, blocking.reply, taken),
@@ -66,14 +67,25 @@ pub(crate) fn wait(
         }
     }
     let tracks = tracking::is_remembered(command, cx);
+    let may_wait = blocking.may_wait && !cx.db.is_claimed();
     let mut blocking = Some(blocking);
-    multi_key::claimed_then(cx, Claimed::all(&command.keys), move |cx, _| {
+    multi_key::claimed_then(cx, Claimed::all(&command.keys), move |cx, slice| {
+        let mut taken = None;
+        if let Some(steps) = &mut steps {
+            match take_for(slice, cx.db, &mut **steps) {
+                Step::Unfinished => return Ok(Worked::Unfinished),
+                Step::Complete(all) => taken = all,
+            }
+        }
         let Some(blocking) = blocking.take() else {
             return Ok(Worked::Done);
         };
-        let Blocking { keys, wanted, until_ms, may_wait, nothing, reply } = blocking;
-        let limits = cx.server.config().collection_limits();
-        if let Some(taken) = wanted.take(cx.db, &limits, &|_| true) {
+        let Blocking { keys, wanted, until_ms, nothing, reply, .. } = blocking;
+        if steps.is_none() {
+            let limits = cx.server.config().collection_limits();
+            taken = wanted.take(cx.db, &limits, &|_| true);
+        }
+        if let Some(taken) = taken {
             return Ok(Worked::Then(later(reply, taken)));
         }
         if !may_wait {
@@ -92,6 +104,16 @@ pub(crate) fn wait(
         };
         Ok(Worked::Then(block(cx, new, until_ms, (reply, |reply| reply.null_array()))))
     })
+}
+
+/// Takes elements until all were taken or the slice has ended.
+fn take_for(slice: Slice, db: Database<'_>, steps: &mut dyn Steps) -> Step {
+    loop {
+        match steps.take_some(db) {
+            Step::Unfinished if !slice.is_over() => {}
+            step => return step,
+        }
+    }
 }
 
 /// Makes a request that can never be served (WAIT) wait until its time-out, or until CLIENT UNBLOCK

@@ -48,9 +48,10 @@ pub(crate) trait Wanted: Debug + Send + Sync {
         false
     }
 
-    /// Whether taking elements needs several operations, and therefore a claim on the keys.
-    fn takes_several_steps(&self) -> bool {
-        false
+    /// How a request takes elements before it waits, if that needs several operations and therefore
+    /// a claim on the keys.
+    fn steps(&self) -> Option<Box<dyn Steps>> {
+        None
     }
 
     /// Takes elements from the first key that has some and for which `may_take` returns `true`.
@@ -61,6 +62,64 @@ pub(crate) trait Wanted: Debug + Send + Sync {
         limits: &Limits,
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Taken>;
+}
+
+/// The result of a step in taking elements.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// There may be more to take.
+    Unfinished,
+    /// All was taken; `None` if there was nothing.
+    Complete(Option<Taken>),
+}
+
+/// A condition whose elements are taken in several steps.
+pub(crate) trait Stepwise: Send {
+    /// What was taken so far.
+    type Progress: Default + Send;
+
+    /// Takes some elements from keys for which `may_take` returns `true`.
+    fn take_some(
+        &self,
+        progress: &mut Self::Progress,
+        db: Database<'_>,
+        may_take: &dyn Fn(&[u8]) -> bool,
+    ) -> Step;
+
+    /// Takes all elements at once.
+    fn take_all(&self, db: Database<'_>, may_take: &dyn Fn(&[u8]) -> bool) -> Option<Taken> {
+        let mut progress = Self::Progress::default();
+        loop {
+            if let Step::Complete(taken) = self.take_some(&mut progress, db, may_take) {
+                return taken;
+            }
+        }
+    }
+}
+
+/// Takes elements in several steps, so that other requests can run between two of them.
+pub(crate) trait Steps: Send {
+    /// Takes some elements from keys that the request has claimed.
+    fn take_some(&mut self, db: Database<'_>) -> Step;
+}
+
+/// The steps of a condition.
+pub(crate) struct StepsOf<W: Stepwise> {
+    wanted: W,
+    progress: W::Progress,
+}
+
+impl<W: Stepwise + 'static> StepsOf<W> {
+    /// The steps, before the first one.
+    pub(crate) fn new(wanted: W) -> Box<dyn Steps> {
+        Box::new(StepsOf { wanted, progress: W::Progress::default() })
+    }
+}
+
+impl<W: Stepwise> Steps for StepsOf<W> {
+    fn take_some(&mut self, db: Database<'_>) -> Step {
+        self.wanted.take_some(&mut self.progress, db, &|_| true)
+    }
 }
 
 /// Whether a key has a value of another type, and not only in the middle of another request.

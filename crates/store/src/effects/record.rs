@@ -25,6 +25,8 @@ pub(crate) struct Record {
     pub(crate) is_new: Option<bool>,
     /// Whether changes of an existing entry do not count as modifications.
     pub(crate) keeps_content: bool,
+    /// Whether the key counts as modified though nothing has changed.
+    pub(crate) is_touched: bool,
     /// The effect, or `Some(None)` for no effect, if it differs from the default.
     pub(crate) chosen: Option<Option<Effect>>,
 }
@@ -58,7 +60,7 @@ impl Record {
             Some(Effect::Key(KeyEffect { database, key, entry }))
         });
         let keeps_content = self.keeps_content && self.was_there && now.is_some();
-        let is_modified = changes > 0 && !keeps_content;
+        let is_modified = (changes > 0 || self.is_touched) && !keeps_content;
         if self.is_new.unwrap_or(!self.was_there && now.is_some()) {
             // The event follows a miss: the command may have looked the key up before creating it.
             let place = self.events.iter().take_while(|event| **event == Event::KeyMiss).count();

@@ -178,6 +178,14 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// Makes the key count as modified though nothing has changed, for clients that watch or cache
+    /// it.
+    pub(crate) fn touch(&mut self) {
+        if let Some(record) = &mut self.record {
+            record.is_touched = true;
+        }
+    }
+
     /// Stops recording: this operation is not a change of the keyspace.
     pub(crate) fn forget_record(&mut self) {
         self.record = None;

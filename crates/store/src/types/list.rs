@@ -486,7 +486,9 @@ impl Database<'_> {
             let kept = kept(len);
             let removed = len - (kept.end - kept.start);
             if removed == 0 {
+                // As in Redis.
                 slot.note(Event::LTrim);
+                slot.touch();
                 return Ok(None);
             }
             let garbage = slot.change_collection(|list: &mut List, _| {

@@ -54,14 +54,22 @@ fn list(cx: &mut Context<'_>, kind: Kind, subcommand: &str) -> Result<(), Error>
 }
 
 /// Replies with the number of subscribers of each channel in the request.
-fn number(cx: &mut Context<'_>, kind: Kind) {
-    let args = cx.args;
-    cx.reply.array(2 * (args.len() - 2));
-    for name in args.from(2) {
-        cx.reply.bulk(name);
-        let subscribers = cx.server.pubsub().subscribers(kind, name);
-        cx.reply.integer(i64::try_from(subscribers).unwrap_or(i64::MAX));
-    }
+fn number(cx: &mut Context<'_>, kind: Kind) -> Result<(), Error> {
+    cx.reply.array(2 * (cx.args.len() - 2));
+    let mut next = 2;
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        for name in cx.args.from(next) {
+            cx.reply.bulk(name);
+            let subscribers = cx.server.pubsub().subscribers(kind, name);
+            cx.reply.integer(i64::try_from(subscribers).unwrap_or(i64::MAX));
+            next += 1;
+            if slice.is_over() {
+                return Ok(JobProgress::ROOM_FOR_REPLIES);
+            }
+        }
+        Ok(JobProgress::Done)
+    }))
 }
 
 fn channels<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
@@ -105,8 +113,7 @@ static NUMPAT: Command = Command {
 };
 
 fn numsub<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    number(cx, Kind::Channel);
-    Ok(())
+    number(cx, Kind::Channel)
 }
 
 static NUMSUB: Command = Command {
@@ -144,8 +151,7 @@ static SHARDCHANNELS: Command = Command {
 };
 
 fn shardnumsub<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    number(cx, Kind::Shard);
-    Ok(())
+    number(cx, Kind::Shard)
 }
 
 static SHARDNUMSUB: Command = Command {

@@ -1,5 +1,6 @@
 //! COMMAND: the contents of the rows, for clients that query the supported commands.
 
+use crate::families::elements::in_strides;
 use crate::families::server::describe::{access_names, describe, document};
 use crate::glob::Pattern;
 use crate::runtime::arguments::is;
@@ -62,16 +63,18 @@ fn info<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if args.len() == 2 {
         return command(cx, args);
     }
-    let names = args.from(2);
-    cx.reply.array(names.len());
     let table = cx.server.commands();
-    for name in names {
-        match table.find_full(name) {
-            Some(entry) => describe(&mut cx.reply, table, entry),
-            None => cx.reply.null(),
+    let entries: Vec<Option<&Entry>> = args.from(2).map(|name| table.find_full(name)).collect();
+    cx.reply.array(entries.len());
+    let mut left = entries.into_iter();
+    in_strides(cx, move |reply| {
+        match left.next() {
+            None => return true,
+            Some(None) => reply.null(),
+            Some(Some(entry)) => describe(reply, table, entry),
         }
-    }
-    Ok(())
+        left.len() == 0
+    })
 }
 
 static INFO: Command = Command {
@@ -98,8 +101,13 @@ fn docs<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     } else {
         args.from(2).filter_map(|name| table.find_full(name)).collect()
     };
-    document(&mut cx.reply, table, &entries);
-    Ok(())
+    cx.reply.map(entries.len());
+    let mut left = entries.into_iter();
+    in_strides(cx, move |reply| {
+        let Some(entry) = left.next() else { return true };
+        document(reply, table, entry);
+        left.len() == 0
+    })
 }
 
 static DOCS: Command = Command {

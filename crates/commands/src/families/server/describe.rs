@@ -122,16 +122,9 @@ pub(crate) fn access_names(reply: &mut Writer<'_>, access: Access) {
     }
 }
 
-/// Writes a map from the names of commands to their documentation.
-pub(crate) fn document(reply: &mut Writer<'_>, table: &CommandTable, entries: &[&Entry]) {
-    reply.map(entries.len());
-    for entry in entries {
-        reply.bulk(entry.full_name.as_bytes());
-        document_one(reply, table, entry);
-    }
-}
-
-fn document_one(reply: &mut Writer<'_>, table: &CommandTable, entry: &Entry) {
+/// Writes the name and the documentation of a command: an element of a map.
+pub(crate) fn document(reply: &mut Writer<'_>, table: &CommandTable, entry: &Entry) {
+    reply.bulk(entry.full_name.as_bytes());
     let Command { summary, since, group, notes, name, .. } = *entry.command;
     let subcommands: Vec<&Entry> = table.subcommands(entry).iter().collect();
     let mut texts = vec![("summary", summary), ("since", since), ("group", group.name())];
@@ -178,7 +171,8 @@ fn document_one(reply: &mut Writer<'_>, table: &CommandTable, entry: &Entry) {
     }
     if !subcommands.is_empty() {
         reply.bulk(b"subcommands");
-        document(reply, table, &subcommands);
+        reply.map(subcommands.len());
+        subcommands.iter().for_each(|entry| document(reply, table, entry));
     }
 }
 

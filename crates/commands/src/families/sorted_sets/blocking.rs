@@ -7,7 +7,9 @@ use crate::families::sorted_sets::removal::{is_end, pop_event};
 use crate::families::sorted_sets::span::Part;
 use crate::runtime::blocking::{Blocking, Reply, wait};
 use crate::runtime::context::Job;
-use crate::state::blocked::{Name, Scored, Taken, Wanted, has_other_type};
+use crate::state::blocked::{
+    Name, Scored, Step, Steps, StepsOf, Stepwise, Taken, Wanted, has_other_type,
+};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::collection::Limits;
@@ -18,7 +20,7 @@ use std::ops::Range;
 pub(crate) static ALL: &[&Command] = &[&BZMPOP, &BZPOPMAX, &BZPOPMIN];
 
 /// Members to pop from the first existing sorted set of several.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Members {
     keys: Box<[Name]>,
     from_end: bool,
@@ -27,25 +29,24 @@ struct Members {
 }
 
 impl Members {
-    /// Pops members from the sorted set under a key; returns none if the key does not exist.
-    fn pop(&self, db: Database<'_>, key: Key<'_>) -> Result<Scored, WrongType> {
-        let mut members = Vec::new();
-        let mut left = self.count;
-        while left > 0 {
-            let most = left.min(ELEMENTS_PER_HOLD);
-            let event = members.is_empty().then(|| pop_event(self.from_end));
-            let removed = db.remove_ranks(key, event, |set: Option<SortedSetRef<'_>>| {
-                let Some(set) = set else { return 0..0 };
-                let part = Part::all(0..set.len(), self.from_end).take(most);
-                part.visit(set, |member| members.push((member.to_owned_name(), member.score)));
-                part.ranks()
-            })?;
-            left -= removed;
-            if removed < most {
-                break;
-            }
-        }
-        Ok(members)
+    /// Pops members from the sorted set under a key, as many as one hold allows. Returns whether
+    /// there may be more to pop.
+    fn pop_some(
+        &self,
+        db: Database<'_>,
+        key: Key<'_>,
+        members: &mut Scored,
+    ) -> Result<bool, WrongType> {
+        let left = self.count - members.len() as u64;
+        let most = left.min(ELEMENTS_PER_HOLD);
+        let event = members.is_empty().then(|| pop_event(self.from_end));
+        let removed = db.remove_ranks(key, event, |set: Option<SortedSetRef<'_>>| {
+            let Some(set) = set else { return 0..0 };
+            let part = Part::all(0..set.len(), self.from_end).take(most);
+            part.visit(set, |member| members.push((member.to_owned_name(), member.score)));
+            part.ranks()
+        })?;
+        Ok(removed == most && left > most)
     }
 }
 
@@ -58,8 +59,9 @@ impl Wanted for Members {
         None
     }
 
-    fn takes_several_steps(&self) -> bool {
-        self.keys.len() > 1 || self.count > ELEMENTS_PER_HOLD
+    fn steps(&self) -> Option<Box<dyn Steps>> {
+        let are_several = self.keys.len() > 1 || self.count > ELEMENTS_PER_HOLD;
+        are_several.then(|| StepsOf::new(self.clone()))
     }
 
     fn take(
@@ -68,20 +70,46 @@ impl Wanted for Members {
         _: &Limits,
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Taken> {
-        for name in &self.keys {
-            if !may_take(name) {
-                if has_other_type(db, name, Kind::SortedSet) {
-                    return Some(Taken::WrongType);
-                }
-                continue;
+        self.take_all(db, may_take)
+    }
+}
+
+/// The members that were popped so far.
+#[derive(Default)]
+struct Popping {
+    /// The index of the current key.
+    at: usize,
+    members: Scored,
+}
+
+impl Stepwise for Members {
+    type Progress = Popping;
+
+    fn take_some(
+        &self,
+        progress: &mut Popping,
+        db: Database<'_>,
+        may_take: &dyn Fn(&[u8]) -> bool,
+    ) -> Step {
+        let Popping { at, members } = progress;
+        let Some(name) = self.keys.get(*at) else { return Step::Complete(None) };
+        if !may_take(name) {
+            if has_other_type(db, name, Kind::SortedSet) {
+                return Step::Complete(Some(Taken::WrongType));
             }
-            match self.pop(db, db.key(name)) {
-                Err(WrongType) => return Some(Taken::WrongType),
-                Ok(members) if members.is_empty() => {}
-                Ok(members) => return Some(Taken::Members(Name::clone(name), members)),
+            *at += 1;
+            return Step::Unfinished;
+        }
+        match self.pop_some(db, db.key(name), members) {
+            Err(WrongType) => return Step::Complete(Some(Taken::WrongType)),
+            Ok(true) => {}
+            Ok(false) if members.is_empty() => *at += 1,
+            Ok(false) => {
+                let members = std::mem::take(members);
+                return Step::Complete(Some(Taken::Members(Name::clone(name), members)));
             }
         }
-        None
+        Step::Unfinished
     }
 }
 

@@ -8,7 +8,9 @@ use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::blocking::{Blocking, wait};
 use crate::runtime::context::Job;
 use crate::runtime::multi_key;
-use crate::state::blocked::{Name, Streams, Taken, Wanted, has_other_type};
+use crate::state::blocked::{
+    Name, Step, Steps, StepsOf, Stepwise, Streams, Taken, Wanted, has_other_type,
+};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::collection::Limits;
@@ -202,7 +204,7 @@ enum Which {
 }
 
 /// Entries of several streams for a consumer of a group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct GroupReading {
     keys: Box<[Name]>,
     which: Vec<Which>,
@@ -229,68 +231,58 @@ impl GroupReading {
         GroupMember { group: &self.group, consumer: &self.consumer }
     }
 
-    /// Checks that the group exists in all streams, before anything is read. The change of a stream
-    /// that may not be read now will make it check again.
-    fn check(&self, db: Database<'_>, may_take: &dyn Fn(&[u8]) -> bool) -> Result<(), Taken> {
-        for name in self.keys.iter().filter(|name| may_take(name)) {
-            match has_group(db, name, &self.group) {
-                Ok(true) => {}
-                Ok(false) => return Err(Taken::NoGroup(Name::clone(name))),
-                Err(WrongType) => return Err(Taken::WrongType),
-            }
-        }
-        Ok(())
-    }
-
-    /// Delivers entries that are new to a stream's group; `None` if there are none.
-    fn read_new(&self, db: Database<'_>, name: &Name) -> Result<Option<Selection>, NoGroup> {
-        let (key, member) = (db.key(name), self.member());
-        let mut left = self.count.unwrap_or(u64::MAX);
-        let mut ends: Option<(StreamId, StreamId)> = None;
-        let stream = loop {
-            let delivered = db.deliver(key, member, left, !self.no_ack)?;
-            if let Some((first, last)) = delivered.ids {
-                ends = Some((ends.map_or(first, |ends| ends.0), last));
-            }
-            left -= delivered.count;
-            if delivered.count < PART_ENTRIES || left == 0 {
-                break delivered.stream;
-            }
-        };
-        let Some(ends) = ends else { return Ok(None) };
-        // The last part may have been empty, and without the stream.
-        let stream = match stream {
-            Some(stream) => stream,
-            None => db.stream(key)?.ok_or(NoGroup::Key)?,
-        };
-        Ok(Some(Selection::interval(stream, ends, None, false)))
-    }
-
-    /// Reads one of the streams; `None` if there are no new entries.
-    fn read(
+    /// Delivers some entries that are new to a stream's group. Returns the entries once all are
+    /// delivered, and `None` for them if there are none.
+    fn read_new(
         &self,
         db: Database<'_>,
         name: &Name,
-        which: Which,
+        delivered: &mut Delivered,
+    ) -> Result<Option<Option<Selection>>, NoGroup> {
+        let key = db.key(name);
+        let left = self.count.unwrap_or(u64::MAX) - delivered.count;
+        let part = db.deliver(key, self.member(), left, !self.no_ack)?;
+        if let Some((first, last)) = part.ids {
+            delivered.ends = Some((delivered.ends.map_or(first, |ends| ends.0), last));
+        }
+        delivered.count += part.count;
+        if part.count == PART_ENTRIES && left > part.count {
+            return Ok(None);
+        }
+        let Some(ends) = delivered.ends else { return Ok(Some(None)) };
+        // The last part may have been empty, and without the stream.
+        let stream = match part.stream {
+            Some(stream) => stream,
+            None => db.stream(key)?.ok_or(NoGroup::Key)?,
+        };
+        Ok(Some(Some(Selection::interval(stream, ends, None, false))))
+    }
+
+    /// Delivers some of the consumer's pending entries after an id again. Returns the entries once
+    /// all are delivered.
+    fn read_pending(
+        &self,
+        db: Database<'_>,
+        name: &Name,
+        after: StreamId,
+        delivered: &mut Delivered,
     ) -> Result<Option<Selection>, NoGroup> {
         let (key, member) = (db.key(name), self.member());
-        match which {
-            Which::New => self.read_new(db, name),
-            Which::Pending(after) => {
-                db.note_consumer(key, member)?;
-                let mut left = self.count.unwrap_or(u64::MAX);
-                let (mut ids, mut from) = (Vec::new(), after.next());
-                while let Some(id) = from.filter(|_| left > 0) {
-                    let more = db.deliver_again(key, member, id, left)?;
-                    left -= more.len() as u64;
-                    let is_last = (more.len() as u64) < PART_ENTRIES;
-                    from = more.last().and_then(|id| id.next()).filter(|_| !is_last);
-                    ids.extend(more);
-                }
-                let stream = db.stream(key)?.ok_or(NoGroup::Key)?;
-                Ok(Some(Selection::of_ids(stream, ids)))
+        let ids = &mut delivered.ids;
+        if ids.is_empty() {
+            db.note_consumer(key, member)?;
+        }
+        let left = self.count.unwrap_or(u64::MAX) - ids.len() as u64;
+        if let Some(from) = ids.last().unwrap_or(&after).next() {
+            let more = db.deliver_again(key, member, from, left)?;
+            let count = more.len() as u64;
+            ids.extend(more);
+            if count == PART_ENTRIES && left > count {
+                return Ok(None);
             }
         }
+        let stream = db.stream(key)?.ok_or(NoGroup::Key)?;
+        Ok(Some(Selection::of_ids(stream, std::mem::take(ids))))
     }
 }
 
@@ -307,8 +299,10 @@ impl Wanted for GroupReading {
         true
     }
 
-    fn takes_several_steps(&self) -> bool {
-        self.keys.len() > 1 || self.count.is_none_or(|count| count > PART_ENTRIES)
+    fn steps(&self) -> Option<Box<dyn Steps>> {
+        let are_several =
+            self.keys.len() > 1 || self.count.is_none_or(|count| count > PART_ENTRIES);
+        are_several.then(|| StepsOf::new(self.clone()))
     }
 
     fn take(
@@ -317,24 +311,75 @@ impl Wanted for GroupReading {
         _: &Limits,
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Taken> {
-        // For a single stream, reading it reports the same errors.
-        if self.keys.len() > 1
-            && let Err(missing) = self.check(db, may_take)
-        {
-            return Some(missing);
-        }
-        let mut streams = Streams::new();
-        for (name, which) in self.keys.iter().zip(&self.which) {
+        self.take_all(db, may_take)
+    }
+}
+
+/// The entries that were delivered so far.
+#[derive(Default)]
+struct Delivery {
+    /// The number of streams in which the group was found, before anything is delivered.
+    checked: usize,
+    /// The number of streams whose entries were delivered.
+    read: usize,
+    streams: Streams,
+    current: Delivered,
+}
+
+/// The entries of the current stream that were delivered so far: ends and number of new ones, or
+/// the ids of pending ones.
+#[derive(Default)]
+struct Delivered {
+    ends: Option<(StreamId, StreamId)>,
+    count: u64,
+    ids: Vec<StreamId>,
+}
+
+impl Stepwise for GroupReading {
+    type Progress = Delivery;
+
+    fn take_some(
+        &self,
+        progress: &mut Delivery,
+        db: Database<'_>,
+        may_take: &dyn Fn(&[u8]) -> bool,
+    ) -> Step {
+        let Delivery { checked, read, streams, current } = progress;
+        let missing = |name| Step::Complete(Some(Taken::NoGroup(Name::clone(name))));
+        // For a single stream, reading it reports the same errors. The change of a stream that may
+        // not be read now will make the client check again.
+        if let Some(name) = self.keys.get(*checked).filter(|_| self.keys.len() > 1) {
+            *checked += 1;
             if !may_take(name) {
-                continue;
+                return Step::Unfinished;
             }
-            match self.read(db, name, *which) {
-                Err(NoGroup::WrongType) => return Some(Taken::WrongType),
-                Err(_) => return Some(Taken::NoGroup(Name::clone(name))),
-                Ok(entries) => streams.extend(entries.map(|it| (Name::clone(name), it))),
+            return match has_group(db, name, &self.group) {
+                Ok(true) => Step::Unfinished,
+                Ok(false) => missing(name),
+                Err(WrongType) => Step::Complete(Some(Taken::WrongType)),
+            };
+        }
+        let Some((name, which)) = self.keys.get(*read).zip(self.which.get(*read)) else {
+            let streams = std::mem::take(streams);
+            return Step::Complete((!streams.is_empty()).then_some(Taken::Streams(streams)));
+        };
+        let entries = match which {
+            _ if !may_take(name) => Ok(Some(None)),
+            Which::New => self.read_new(db, name, current),
+            Which::Pending(after) => {
+                self.read_pending(db, name, *after, current).map(|it| it.map(Some))
+            }
+        };
+        match entries {
+            Err(NoGroup::WrongType) => return Step::Complete(Some(Taken::WrongType)),
+            Err(_) => return missing(name),
+            Ok(None) => {}
+            Ok(Some(entries)) => {
+                streams.extend(entries.map(|it| (Name::clone(name), it)));
+                (*read, *current) = (*read + 1, Delivered::default());
             }
         }
-        (!streams.is_empty()).then_some(Taken::Streams(streams))
+        Step::Unfinished
     }
 }
 

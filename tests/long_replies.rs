@@ -1,0 +1,51 @@
+//! Requests whose replies are very long are executed in slices.
+
+use crate::long_values::longest_slice_us;
+use harness::{Server, encode_command};
+
+/// A request, with the commands that prepare its data each time.
+type Case = (&'static [&'static [&'static str]], Vec<&'static str>);
+
+const ENTRIES: &[&str] = &[
+    "EVAL",
+    "for i = 1, 100000 do redis.call('XADD', KEYS[1], i .. '-0', 'f', 'v') end",
+    "1",
+    "s",
+];
+const MEMBERS: &[&str] =
+    &["EVAL", "for i = 1, 100000 do redis.call('ZADD', KEYS[1], i, i) end", "1", "z"];
+
+fn cases() -> [Case; 5] {
+    let read = ["XREADGROUP", "GROUP", "g", "c", "STREAMS", "s"];
+    let of_many = |words: &[&'static str], name, count| {
+        words.iter().copied().chain(std::iter::repeat_n(name, count)).collect()
+    };
+    let new_group: Case = (
+        &[&["DEL", "s"], ENTRIES, &["XGROUP", "CREATE", "s", "g", "0"]],
+        [&read[..], &[">"]].concat(),
+    );
+    let pending: Case = (&[], [&read[..], &["0"]].concat());
+    let popped: Case = (&[MEMBERS], vec!["BZMPOP", "0", "1", "z", "MIN", "COUNT", "100000"]);
+    let docs: Case = (&[], of_many(&["COMMAND", "DOCS"], "set", 20_000));
+    let channels: Case = (&[], of_many(&["PUBSUB", "NUMSUB"], "channel", 100_000));
+    [new_group, pending, popped, docs, channels]
+}
+
+#[test]
+fn long_replies_delay_no_other_client() {
+    let server = Server::nagi_with(&["--workers", "1"]);
+    let mut client = server.connect_resp();
+    for (preparation, request) in cases() {
+        let mut slices = (0..5).map(|_| {
+            preparation.iter().for_each(|command| drop(client.run_words(command)));
+            longest_slice_us(&mut client);
+            client.send("CLIENT REPLY SKIP\r\n");
+            client.send(encode_command(&request));
+            client.check("PING", "+PONG\r\n");
+            longest_slice_us(&mut client)
+        });
+        // The machine may interrupt a slice, but not in every attempt.
+        let short = slices.any(|longest_us| longest_us < 30_000);
+        assert!(short, "{:?} holds its worker for long", &request[..2]);
+    }
+}
