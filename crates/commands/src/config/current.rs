@@ -52,6 +52,7 @@ pub struct Config {
     option_names: OnceLock<OptionNames>,
     /// Held while settings that belong together are changed.
     changing: Mutex<()>,
+    writing: Mutex<()>,
 }
 
 /// Returns the spelling of the command-line option that changes a setting, or `None`.
@@ -80,6 +81,7 @@ impl Default for Config {
             renamings: Mutex::default(),
             option_names: OnceLock::new(),
             changing: Mutex::default(),
+            writing: Mutex::default(),
         };
         for setting in rows::ROWS.iter().filter(|setting| !setting.is_line()) {
             if let Ok(value) = setting.kind.parse(setting.default) {
@@ -254,6 +256,12 @@ impl Config {
     /// Prevents concurrent changes while several settings are checked and set together.
     pub(crate) fn changing(&self) -> MutexGuard<'_, ()> {
         self.changing.lock()
+    }
+
+    /// Prevents that the files of settings and users are read or written concurrently: they are
+    /// written in order, each with all changes that precede it.
+    pub(crate) fn writing(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock()
     }
 
     /// The file that the settings were read from.

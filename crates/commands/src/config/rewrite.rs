@@ -9,6 +9,7 @@ use super::setting::Setting;
 use crate::error::Error;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// The comment above added lines, the same as in Redis.
@@ -27,16 +28,16 @@ pub(crate) enum Added {
 pub(crate) fn rewrite(config: &Config, added: Added) -> Result<(), Error> {
     let path = config.file();
     let path = path.ok_or(Error::fixed("ERR The server is running without a config file"))?;
-    let users = user_lines(config);
-    let rewritten = match std::fs::read(path) {
-        Ok(old) => Ok(rewritten(&old, config, added, users)),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            Ok(rewritten(b"", config, added, users))
-        }
-        Err(error) => Err(error),
+    let _writing = config.writing();
+    let old = match std::fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        old => old,
     };
-    rewritten
-        .and_then(|text| replace(path, &text))
+    let rewritten = |old: Vec<u8>| {
+        let _unchanged = config.changing();
+        rewritten(&old, config, added, user_lines(config))
+    };
+    old.and_then(|old| replace(path, &rewritten(old)))
         .map_err(|error| Error::new(format!("ERR Rewriting config file: {error}")))
 }
 
@@ -165,6 +166,7 @@ fn with_unit(bytes: &str) -> String {
 }
 
 /// Replaces a file atomically: a reader finds the old or the new text, even after a power failure.
+/// The caller makes sure that a process replaces it once at a time.
 pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}.unfinished", std::process::id()));
@@ -181,7 +183,10 @@ pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 }
 
 fn write(unfinished: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
-    let mut file = File::create(unfinished)?;
+    // Of an earlier process with the same number.
+    let _ = std::fs::remove_file(unfinished);
+    // The text has passwords.
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(unfinished)?;
     if let Ok(metadata) = std::fs::metadata(path) {
         file.set_permissions(metadata.permissions())?;
     }

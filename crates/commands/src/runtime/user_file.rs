@@ -94,6 +94,7 @@ pub(crate) fn write(config: &Config) -> Result<(), Error> {
     if path.is_empty() {
         return Err(NO_FILE);
     }
+    let _writing = config.writing();
     let text = text(&config.users().all());
     replace(path.as_ref().as_ref(), &text).map_err(|error| {
         Error::new(format!("ERR There was an error trying to save the ACLs to '{path}': {error}"))
