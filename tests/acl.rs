@@ -5,7 +5,7 @@
 //! names the port of such a server: if it is set, random rules and their descriptions are compared
 //! in full.
 
-use harness::{Connection, Random, Reply, Server, tool, until, words};
+use harness::{Connection, Random, Reply, Server, encode_command, tool, until, words};
 
 const NO_KEY: &str = "-NOPERM No permissions to access a key\r\n";
 const NO_CHANNEL: &str = "-NOPERM No permissions to access a channel\r\n";
@@ -267,6 +267,36 @@ fn users_come_from_a_file_and_go_into_it() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Saves of several workers at the same time.
+#[test]
+fn files_of_users_and_settings_are_whole_while_they_are_replaced() {
+    let folder = harness::Folder::new("acl-saves");
+    let users = folder.write("users.acl", "user default on nopass ~* &* +@all\n");
+    let settings = format!("aclfile {}\nworkers 4\n", users.display());
+    let settings = folder.write("nagi.conf", &settings);
+    let server = Server::nagi_with(&[&settings.display().to_string()]);
+    let mut admin = server.connect_resp();
+    for user in 0..300 {
+        admin.run(&format!("ACL SETUSER user{user} on nopass ~* +@all"));
+    }
+    admin.check("ACL SAVE", "+OK\r\n");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = server.connect_resp();
+                for _ in 0..20 {
+                    client.check("ACL SAVE", "+OK\r\n");
+                    client.check("CONFIG REWRITE", "+OK\r\n");
+                    client.check("ACL LOAD", "+OK\r\n");
+                    assert_eq!(client.run("ACL USERS").list().len(), 301);
+                }
+            });
+        }
+    });
+    assert_eq!(std::fs::read_to_string(users).unwrap().lines().count(), 301);
+    assert!(std::fs::read_to_string(settings).unwrap().contains("workers 4"));
+}
+
 #[test]
 fn users_come_from_the_configuration_and_go_into_it() {
     let path = std::env::temp_dir().join(format!("nagi-acl-{}.conf", std::process::id()));
@@ -487,6 +517,89 @@ fn clients_of_a_user_are_listed_and_killed() {
 
 /// The behaviour is that of Redis 8.0.6; 7.0.15 still serves elements that the user may no longer
 /// access.
+/// A word that equals STREAMS may be the name of a group or of a consumer.
+#[test]
+fn keys_of_streams_are_checked_whatever_the_names_in_the_request() {
+    let server = Server::nagi();
+    let (mut client, mut admin) = connected(&server, "~app:* +xreadgroup +xread");
+    admin.check("XGROUP CREATE secret g 0 MKSTREAM", "+OK\r\n");
+    admin.check("XGROUP CREATE secret STREAMS 0", "+OK\r\n");
+    admin.check("XADD secret 1-1 password hunter2", "$3\r\n1-1\r\n");
+    for request in [
+        "XREADGROUP NOACK GROUP g streams STREAMS secret >",
+        "XREADGROUP COUNT 1 GROUP STREAMS c STREAMS secret >",
+        "XREADGROUP GROUP STREAMS STREAMS NOACK STREAMS secret >",
+        "XREAD COUNT 1 STREAMS secret 0",
+    ] {
+        client.check(request, NO_KEY);
+    }
+}
+
+/// Names of users may have any bytes, or none.
+#[test]
+fn clients_of_users_with_any_name_are_killed() {
+    let server = Server::nagi();
+    let mut admin = server.connect_resp();
+    for name in [&b"\xffu"[..], b""] {
+        let set_user = |rule: &'static [u8]| [&b"ACL"[..], b"SETUSER", name, rule];
+        for rule in [&b"on"[..], b"nopass", b"+@all", b"~*", b"&*"] {
+            admin.run_words(&set_user(rule));
+        }
+        let connect = || {
+            let mut client = server.connect_resp();
+            client.run_words(&[&b"AUTH"[..], name, b"x"]);
+            client
+        };
+        let (mut killed, mut listening, mut removed) = (connect(), connect(), connect());
+        assert_eq!(killed.run("ACL WHOAMI"), Reply::Bulk(name.to_vec()));
+        listening.run("SUBSCRIBE channel");
+        admin.run_words(&set_user(b"resetchannels"));
+        assert_eq!(listening.rest(), b"");
+        let kill = [&b"CLIENT"[..], b"KILL", b"USER", name];
+        assert_eq!(admin.run_words(&kill), Reply::Integer(2));
+        assert_eq!((killed.rest(), removed.rest()), Default::default());
+        removed = connect();
+        admin.run_words(&[&b"ACL"[..], b"DELUSER", name]);
+        assert_eq!(removed.rest(), b"");
+    }
+}
+
+/// A password of many megabytes takes long to check.
+#[test]
+fn a_user_that_is_removed_during_its_login_is_not_logged_in() {
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let mut admin = server.connect_resp();
+    let password = "x".repeat(20_000_000);
+    for round in 0..20 {
+        admin.check("ACL SETUSER u on nopass ~* &* +@all", "+OK\r\n");
+        let mut client = server.connect_resp();
+        client.send(encode_command(&["AUTH", "u", &password]));
+        // A different time passes in each round.
+        (0..20 * round).for_each(|_| admin.check("PING", "+PONG\r\n"));
+        admin.check("ACL DELUSER u", ":1\r\n");
+        // Its connection may have been closed before it asks.
+        let _ = client.try_send("ACL WHOAMI\r\nQUIT\r\n");
+        let replies = client.rest();
+        assert!(!replies.ends_with(b"$1\r\nu\r\n+OK\r\n"), "{}", replies.escape_ascii());
+    }
+}
+
+#[test]
+fn objects_of_the_log_are_told_apart_by_their_bytes() {
+    for server in both() {
+        let (mut client, mut admin) = connected(&server, "+get ~x");
+        admin.run("ACL LOG RESET");
+        for key in [&b"Key"[..], b"key", b"\xff", b"\xfe"] {
+            client.run_words(&[b"GET", key]);
+        }
+        let log = admin.run("ACL LOG");
+        let object = |entry: &Reply| entry.list()[7].clone();
+        let objects: Vec<Reply> = log.list().iter().map(object).collect();
+        let expected = [&b"\xfe"[..], b"\xff", b"key", b"Key"];
+        assert_eq!(objects, expected.map(|object| Reply::Bulk(object.to_vec())));
+    }
+}
+
 #[test]
 fn blocked_clients_receive_nothing_that_their_user_may_no_longer_read() {
     let no_command =

@@ -138,6 +138,14 @@ impl KeyGroup {
         KeyGroup { shown: Some(shown), ..self }
     }
 
+    /// Makes COMMAND show the keys as the first half of the arguments after a word, which is
+    /// searched from `from` on.
+    #[must_use]
+    pub const fn shown_half_after_word(self, word: &'static str, from: u8) -> Self {
+        let shown = KeyFinder::AfterWord { word, from, extent: Extent::FirstHalf };
+        KeyGroup { shown: Some(shown), ..self }
+    }
+
     /// Makes COMMAND show the keys as all arguments after the last one that equals this word.
     #[must_use]
     pub const fn shown_after_last(self, word: &'static str) -> Self {

@@ -58,17 +58,18 @@ pub(crate) fn log_in_to_memcached(
     password: &[u8],
 ) -> bool {
     // The users of the file have the permissions of the default user.
-    let (is_known, user) = match config.memcached_users() {
+    let (is_right, user) = match config.memcached_users() {
         Some(users) => (users.has(user, password), DEFAULT_USER),
         None => (config.users().is_login(user, password), user),
     };
-    if is_known {
-        client.become_user(config.users(), user);
+    // The user may have been removed meanwhile.
+    let is_logged_in = is_right && client.log_in(config.users(), user);
+    if is_logged_in {
         client
             .restrictions
             .remove(Restrictions::NOT_LOGGED_IN | Restrictions::NO_USER_OF_MEMCACHED);
     }
-    is_known
+    is_logged_in
 }
 
 /// Revokes the login of a client of memcached's protocols, if a login is required.
@@ -95,18 +96,21 @@ pub(crate) fn log_in(
         return Err(NO_PASSWORD);
     }
     let name = user.unwrap_or(DEFAULT_USER);
-    if !config.users().is_login(name, password) {
+    // The user may be removed after its password was checked.
+    if !config.users().is_login(name, password) || !client.log_in(config.users(), name) {
         return Err(WRONGPASS);
     }
-    client.become_user(config.users(), name);
     client.restrictions.remove(Restrictions::NOT_LOGGED_IN);
     Ok(())
 }
 
 /// Logs a client in without an AUTH or HELLO request, as a user with this name; an empty name is
-/// the default user.
+/// the default user. If the user was removed meanwhile, the connection is closed.
 pub fn log_in_as(client: &mut Client, config: &Config, user: &[u8]) {
-    client.become_user(config.users(), if user.is_empty() { DEFAULT_USER } else { user });
+    let user = if user.is_empty() { DEFAULT_USER } else { user };
+    if !client.become_user(config.users(), user) {
+        client.quit();
+    }
     client.restrictions.remove(Restrictions::NOT_LOGGED_IN);
 }
 

@@ -1,6 +1,7 @@
 //! A connection's line in CLIENT LIST, which ACL LOG shows as well.
 
 use crate::state::pubsub::Kind;
+use crate::state::users::DEFAULT_USER;
 use crate::{ClientInfo, CommandTable, Marks};
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
@@ -47,7 +48,7 @@ pub(crate) fn describe(
         client.total_bytes() + request_bytes,
         if output_bytes > 0 { "rw" } else { "r" },
         commands.label(client.last_command.load(Relaxed)),
-        if names.user.is_empty() { "default" } else { &names.user },
+        String::from_utf8_lossy(names.user.as_deref().unwrap_or(DEFAULT_USER)),
         redirect(client),
         client.resp.load(Relaxed),
         names.library_name,

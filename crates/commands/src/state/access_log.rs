@@ -57,8 +57,8 @@ pub(crate) struct Refusal {
     pub(crate) count: u64,
     pub(crate) reason: Reason,
     pub(crate) context: &'static str,
-    pub(crate) object: String,
-    pub(crate) user: String,
+    pub(crate) object: Vec<u8>,
+    pub(crate) user: Vec<u8>,
     /// The client's line of CLIENT LIST, at the last one.
     pub(crate) client: String,
     /// The time of the first refusal, in milliseconds since 1970.
@@ -100,15 +100,13 @@ impl AccessLog {
         let Refused { reason, context, object, user } = refused;
         let count = self.counts.get(reason as usize);
         count.map(|count| count.fetch_add(1, Ordering::Relaxed));
-        let text = |bytes: &[u8]| {
-            String::from_utf8_lossy(bytes.get(..NAME_BYTES).unwrap_or(bytes)).into_owned()
-        };
-        let (object, user) = (text(object), text(user));
+        let kept = |bytes: &[u8]| bytes.get(..NAME_BYTES).unwrap_or(bytes).to_vec();
+        let (object, user) = (kept(object), kept(user));
         let mut entries = self.entries.lock();
         let same = entries.iter().position(|Logged { refusal: known, .. }| {
             (known.reason, known.context) == (reason, context)
                 && known.user == user
-                && known.object.eq_ignore_ascii_case(&object)
+                && known.object == object
                 && now_ms.saturating_sub(known.last_ms) < TOGETHER_MS
         });
         let known = same.and_then(|place| entries.remove(place)).map(|logged| logged.refusal);
@@ -125,8 +123,8 @@ impl AccessLog {
         });
         let count = entry.count + 1;
         let refusal = Refusal { count, client, last_ms: now_ms, ..entry };
-        let texts = [&refusal.object, &refusal.user, &refusal.client];
-        let texts_bytes: usize = texts.map(String::capacity).iter().sum();
+        let names_bytes = refusal.object.capacity() + refusal.user.capacity();
+        let texts_bytes = names_bytes + refusal.client.capacity();
         let overhead = Overhead::new(size_of::<Logged>() + texts_bytes);
         entries.push_front(Logged { refusal, _overhead: overhead });
         entries.truncate(most);

@@ -128,15 +128,25 @@ impl Client {
         self.identity.as_ref().map_or(DEFAULT_USER, |identity| &identity.name)
     }
 
-    /// Changes its user.
-    pub(crate) fn become_user(&mut self, users: &Users, name: &[u8]) {
+    /// Changes its user. Returns whether there is such a user.
+    pub(crate) fn become_user(&mut self, users: &Users, name: &[u8]) -> bool {
+        // Shown before the lookup: a user that is removed after it is removed from this client too.
+        self.info.names().user = (name != DEFAULT_USER).then(|| name.into());
         let generation = users.generation();
         let identity = Identity { name: name.into(), user: users.get(name), generation };
-        self.info.names().user = match name {
-            DEFAULT_USER => String::new(),
-            _ => String::from_utf8_lossy(name).into_owned(),
-        };
+        let is_known = identity.user.is_some();
         self.identity = Some(Box::new(identity));
+        is_known
+    }
+
+    /// Changes its user, if there is such a user. Returns whether there is.
+    pub(crate) fn log_in(&mut self, users: &Users, name: &[u8]) -> bool {
+        let before = Name::from(self.user_name());
+        let is_known = self.become_user(users, name);
+        if !is_known {
+            self.become_user(users, &before);
+        }
+        is_known
     }
 
     /// Its current user; `None` if it has been deleted.
@@ -501,10 +511,8 @@ impl ClientInfo {
     }
 
     /// The name of its user.
-    #[must_use]
-    pub fn user(&self) -> String {
-        let user = self.names().user.clone();
-        if user.is_empty() { "default".to_owned() } else { user }
+    pub(crate) fn user(&self) -> Name {
+        self.names().user.clone().unwrap_or_else(|| DEFAULT_USER.into())
     }
 
     /// Sets the client's name; an empty one removes it.
@@ -522,6 +530,6 @@ pub struct ClientNames {
     pub library_name: String,
     /// CLIENT SETINFO LIB-VER.
     pub library_version: String,
-    /// The name of its user; empty for the default one.
-    pub(crate) user: String,
+    /// The name of its user; `None` for the default one.
+    pub(crate) user: Option<Name>,
 }

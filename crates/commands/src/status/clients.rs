@@ -73,7 +73,7 @@ pub(super) fn list(
     let has_script = server.scripts().running_for().map(|(client, _)| client);
     let ns = |ticks: u64| (ticks as f64 * tick_ns) as u64;
     let sample = |client: &ClientInfo| {
-        let user = client.user();
+        let user = String::from_utf8_lossy(&client.user()).into_owned();
         let names = client.names().clone();
         let counted = client.shown_counters();
         let requests = counted.requests;

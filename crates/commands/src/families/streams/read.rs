@@ -16,6 +16,7 @@ use nagi_proto::Args;
 use nagi_store::types::collection::Limits;
 use nagi_store::types::stream::{GroupMember, NoGroup, PART_ENTRIES};
 use nagi_store::{Database, Kind, Selection, StreamId, WrongType};
+use std::ops::Range;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&XREAD, &XREADGROUP];
@@ -302,7 +303,7 @@ impl Wanted for GroupReading {
     fn steps(&self) -> Option<Box<dyn Steps>> {
         let are_several =
             self.keys.len() > 1 || self.count.is_none_or(|count| count > PART_ENTRIES);
-        are_several.then(|| StepsOf::new(self.clone()))
+        are_several.then(|| StepsOf::begin(self.clone()))
     }
 
     fn take(
@@ -495,6 +496,24 @@ fn which(id: &[u8]) -> Result<Which, Error> {
     }
 }
 
+/// The positions of the keys of XREADGROUP, whose group or consumer may be called STREAMS.
+fn streams(args: Args<'_>) -> Range<usize> {
+    let mut at = 1;
+    while let Some(option) = args.get(at) {
+        if is(option, "STREAMS") {
+            let first = at + 1;
+            let rest = args.len() - first;
+            return if rest.is_multiple_of(2) { first..first + rest / 2 } else { 0..0 };
+        }
+        at += match option {
+            option if is(option, "GROUP") => 3,
+            option if is(option, "BLOCK") || is(option, "COUNT") => 2,
+            _ => 1,
+        };
+    }
+    0..0
+}
+
 fn xreadgroup<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let request = Request::parse(args, true)?;
     // Parsing has refused a request without a group.
@@ -533,7 +552,9 @@ pub(crate) static XREADGROUP: Command = Command {
     flags: Flags::WRITE.union(Flags::BLOCKING),
     // Reading changes the group, not the stream's entries.
     keys: Keys::only(
-        KeyGroup::half_after_word("STREAMS", 4, Access::RO.union(Access::ACCESS)).changed(),
+        KeyGroup::by_grammar(streams, Access::RO.union(Access::ACCESS))
+            .shown_half_after_word("STREAMS", 4)
+            .changed(),
     ),
     categories: Category::STREAM,
     group: Group::Stream,

@@ -28,7 +28,7 @@ impl<'a> Filter<'a> {
             && self.class.is_none_or(|class| class == client.class())
             && is_at(&client.shown_address(), self.address)
             && is_at(&client.local_address, self.local_address)
-            && self.user.is_none_or(|user| client.user().as_bytes() == user)
+            && self.user.is_none_or(|user| *client.user() == *user)
             && self.connected_by_ms.is_none_or(|by_ms| client.connected_at_ms <= by_ms)
     }
 

@@ -33,13 +33,13 @@ fn log_entry(cx: &mut Context<'_>, refusal: &Refusal) {
     reply.bulk(b"count");
     reply.integer(number(refusal.count));
     for (name, text) in [
-        ("reason", refusal.reason.name()),
-        ("context", refusal.context),
-        ("object", refusal.object.as_str()),
-        ("username", refusal.user.as_str()),
+        ("reason", refusal.reason.name().as_bytes()),
+        ("context", refusal.context.as_bytes()),
+        ("object", &refusal.object),
+        ("username", &refusal.user),
     ] {
         reply.bulk(name.as_bytes());
-        reply.bulk(text.as_bytes());
+        reply.bulk(text);
     }
     reply.bulk(b"age-seconds");
     reply.decimal(&format!("{}.{:03}", age_ms / 1000, age_ms % 1000));

@@ -158,8 +158,8 @@ pub(super) fn take_effect(cx: &mut Context<'_>, before: &UsersByName) {
     rights::note_users(cx.server);
     let users = cx.server.config().users().all();
     let is_over = |client: &Arc<ClientInfo>| {
-        let name = client.user().into_bytes();
-        match (before.get(name.as_slice()), users.get(name.as_slice())) {
+        let name = client.user();
+        match (before.get(&name), users.get(&name)) {
             (Some(_), None) => true,
             (Some(_), Some(user)) => !may_listen(cx, client, user),
             (None, _) => false,
