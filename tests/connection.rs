@@ -135,6 +135,18 @@ fn clients_are_listed_with_their_names_and_libraries() {
     assert!(!client.run("CLIENT HELP").list().is_empty());
 }
 
+/// The logs keep names after their connection is closed.
+#[test]
+fn names_of_clients_are_not_very_long() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let too_long = "-ERR Names of clients must have at most 4096 bytes\r\n";
+    for command in ["CLIENT SETNAME", "CLIENT SETINFO LIB-NAME", "HELLO 3 SETNAME"] {
+        client.check(&format!("{command} {}", "n".repeat(4097)), too_long);
+    }
+    client.check(&format!("CLIENT SETNAME {}", "n".repeat(4096)), "+OK\r\n");
+}
+
 #[test]
 fn clients_are_listed_with_their_traffic() {
     let server = Server::nagi();

@@ -49,3 +49,37 @@ fn long_replies_delay_no_other_client() {
         assert!(short, "{:?} holds its worker for long", &request[..2]);
     }
 }
+
+/// Whether an entry exists is known without its fields, and whether prefixes overlap without
+/// comparing each with each.
+#[test]
+fn long_requests_delay_no_other_client() {
+    let server = Server::nagi_with(&["--workers", "1"]);
+    let (mut client, mut other) = (server.connect_resp(), server.connect_resp());
+    let fields = std::iter::repeat_n("f".to_owned(), 200_000);
+    let entry = ["XADD", "s", "1-1"].map(str::to_owned).into_iter().chain(fields);
+    client.run_words(&entry.collect::<Vec<_>>());
+    client.check("XGROUP CREATE s g 0", "+OK\r\n");
+    client.run("XREADGROUP GROUP g c STREAMS s >");
+    let redirect =
+        format!("CLIENT TRACKING ON BCAST REDIRECT {}", other.run("CLIENT ID").integer());
+    let prefixes: String = (0..10_000).map(|number| format!(" PREFIX {number:05}")).collect();
+    for (request, reply) in [
+        (format!("XCLAIM s g c 0{} JUSTID", " 1-1".repeat(64)), None),
+        (format!("XDEL s{}", " 1-2".repeat(64)), Some(":0\r\n")),
+        (redirect + &prefixes, Some("+OK\r\n")),
+    ] {
+        let mut slices = (0..5).map(|_| {
+            client.check("CLIENT TRACKING OFF", "+OK\r\n");
+            longest_slice_us(&mut client);
+            match reply {
+                Some(reply) => client.check(&request, reply),
+                None => drop(client.run(&request)),
+            }
+            longest_slice_us(&mut client)
+        });
+        // The machine may interrupt a slice, but not in every attempt.
+        let short = slices.any(|longest_us| longest_us < 30_000);
+        assert!(short, "{} holds its worker for long", &request[..20]);
+    }
+}

@@ -266,3 +266,19 @@ fn declared_flags_count_before_a_script_runs() {
         client.check("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
     }
 }
+
+/// Scripts choose the codes of their errors.
+#[test]
+fn errors_are_counted_under_a_limited_number_of_short_codes() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    for number in 0..300 {
+        let script = format!("return redis.error_reply('C{number}'..string.rep('x', 1000)..' t')");
+        assert!(matches!(client.run_words(&["EVAL", &script, "0"]), Reply::Error(_)));
+    }
+    let text = client.run("INFO errorstats").text();
+    let codes: Vec<&str> = text.lines().filter(|line| line.starts_with("errorstat_")).collect();
+    assert!((128..140).contains(&codes.len()), "{} codes", codes.len());
+    assert!(codes.iter().all(|line| line.len() < 100), "{codes:?}");
+    assert!(text.contains("errorstat_ERRORSTATS_OVERFLOW:count=172"), "{text}");
+}

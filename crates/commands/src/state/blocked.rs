@@ -111,7 +111,7 @@ pub(crate) struct StepsOf<W: Stepwise> {
 
 impl<W: Stepwise + 'static> StepsOf<W> {
     /// The steps, before the first one.
-    pub(crate) fn new(wanted: W) -> Box<dyn Steps> {
+    pub(crate) fn begin(wanted: W) -> Box<dyn Steps> {
         Box::new(StepsOf { wanted, progress: W::Progress::default() })
     }
 }

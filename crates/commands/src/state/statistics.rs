@@ -19,6 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+/// The codes of errors that are counted one by one, as in Redis: scripts can choose them.
+const ERROR_CODES: usize = 128;
+/// The length to which a code is truncated, in bytes.
+const ERROR_CODE_BYTES: usize = 64;
+/// The code under which errors with further codes are counted.
+const OTHER_ERRORS: &str = "ERRORSTATS_OVERFLOW";
+
 macro_rules! tallies {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
         /// The counters of one worker, on separate cache lines. Only that worker adds; any thread
@@ -226,14 +233,8 @@ impl Tally {
     #[cold]
     pub(crate) fn count_error(&self, text: &[u8]) {
         let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
-        let code = &*String::from_utf8_lossy(code);
-        let mut errors = self.errors.lock();
-        match errors.get_mut(code) {
-            Some(count) => *count += 1,
-            None => {
-                errors.insert(code.to_owned(), 1);
-            }
-        }
+        let code = code.get(..ERROR_CODE_BYTES).unwrap_or(code);
+        add_errors(&mut self.errors.lock(), &String::from_utf8_lossy(code), 1);
     }
 
     /// Counts a command with an error reply.
@@ -241,6 +242,18 @@ impl Tally {
     pub(crate) fn count_failure(&self, index: usize) {
         if let Some(command) = self.commands.get(index) {
             command.failed.add(1);
+        }
+    }
+}
+
+/// Adds errors with a code to the counts of all codes.
+fn add_errors(errors: &mut BTreeMap<String, u64>, code: &str, count: u64) {
+    let is_full = errors.len() >= ERROR_CODES && !errors.contains_key(code);
+    let code = if is_full { OTHER_ERRORS } else { code };
+    match errors.get_mut(code) {
+        Some(before) => *before += count,
+        None => {
+            errors.insert(code.to_owned(), count);
         }
     }
 }
@@ -416,7 +429,7 @@ impl Statistics {
             }
             let errors = tally.errors.lock();
             for (code, count) in errors.iter() {
-                *totals.errors.entry(code.clone()).or_default() += count;
+                add_errors(&mut totals.errors, code, *count);
             }
         }
         totals

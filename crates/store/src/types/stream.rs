@@ -521,7 +521,7 @@ impl Database<'_> {
                     ids.push(*id);
                     ControlFlow::Continue(())
                 });
-                for id in ids.iter().filter(|id| stream.get(**id).is_some()) {
+                for id in ids.iter().filter(|id| stream.has(**id)) {
                     group.pending.update(id, |it| {
                         it.delivered_ms = now_ms;
                         it.deliveries = it.deliveries.saturating_add(1);
@@ -570,7 +570,7 @@ impl Database<'_> {
             slot.change_group(member.group, |group, stream| {
                 let (mut claimed, mut changes) = (Vec::new(), 0);
                 for id in ids.iter().copied() {
-                    if stream.get(id).is_none() {
+                    if !stream.has(id) {
                         changes += u32::from(group.acknowledge(id));
                     } else if claim(group, member, id, now_ms, rules) {
                         claimed.push(id);
@@ -616,7 +616,7 @@ impl Database<'_> {
                         break;
                     }
                     done.looked_at += 1;
-                    if stream.get(id).is_none() {
+                    if !stream.has(id) {
                         group.acknowledge(id);
                         done.deleted.push(id);
                     } else if claim(group, member, id, now_ms, rules) {

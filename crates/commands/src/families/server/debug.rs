@@ -286,7 +286,7 @@ fn populate<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     };
     let count = number(args.at(2))?;
     let len = args.get(4).map(number).transpose()?.and_then(|len| usize::try_from(len).ok());
-    let prefix = String::from_utf8_lossy(args.get(3).unwrap_or(b"key")).into_owned();
+    let prefix = args.get(3).unwrap_or(b"key").to_vec();
     let limit = cx.server.config().proto_max_bulk_len.bytes();
     if len.is_some_and(|len| len > limit) {
         return Err(Error::TOO_LONG);
@@ -295,7 +295,7 @@ fn populate<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
         while next < count {
-            let key = format!("{prefix}:{next}").into_bytes();
+            let key = [&prefix, format!(":{next}").as_bytes()].concat();
             let mut value = format!("value:{next}").into_bytes();
             if let Some(len) = len.filter(|len| *len > 0) {
                 value.resize(len, 0);

@@ -61,7 +61,7 @@ impl Wanted for Members {
 
     fn steps(&self) -> Option<Box<dyn Steps>> {
         let are_several = self.keys.len() > 1 || self.count > ELEMENTS_PER_HOLD;
-        are_several.then(|| StepsOf::new(self.clone()))
+        are_several.then(|| StepsOf::begin(self.clone()))
     }
 
     fn take(

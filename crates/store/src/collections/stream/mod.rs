@@ -133,6 +133,9 @@ impl Stream {
     /// Returns the first entry's id; 0-0 if there are no entries.
     #[must_use]
     pub fn first_id(&self) -> Id {
+        if let Some((first, _)) = self.nodes.first().filter(|(_, node)| node.is_single()) {
+            return *first;
+        }
         let first = |entry: StreamEntry<'_>| ControlFlow::Break(entry.id);
         self.walk(Id::MIN, Id::MAX, first).unwrap_or(Id::MIN)
     }
@@ -140,6 +143,9 @@ impl Stream {
     /// Returns the last entry's id; 0-0 if there are no entries.
     #[must_use]
     pub fn last_entry_id(&self) -> Id {
+        if let Some((first, _)) = self.nodes.last().filter(|(_, node)| node.is_single()) {
+            return *first;
+        }
         let last = |entry: StreamEntry<'_>| ControlFlow::Break(entry.id);
         self.walk_back(Id::MIN, Id::MAX, last).unwrap_or(Id::MIN)
     }
@@ -156,6 +162,9 @@ impl Stream {
             .walk(start.as_ref(), |first, node| {
                 if *first > to {
                     return ControlFlow::Break(None);
+                }
+                if *first < from && node.is_single() {
+                    return ControlFlow::Continue(());
                 }
                 for entry in node.entries(*first).skip_while(|entry| entry.id < from) {
                     if entry.id > to {
@@ -214,10 +223,23 @@ impl Stream {
         self.walk(id, id, ControlFlow::Break)
     }
 
+    /// Whether there is an entry with this id.
+    #[must_use]
+    pub fn has(&self, id: Id) -> bool {
+        match self.nodes.floor(&id) {
+            None => false,
+            Some((first, node)) if node.is_single() => *first == id,
+            Some((first, node)) => node.entries(*first).any(|entry| entry.id == id),
+        }
+    }
+
     /// Returns the number of entries with lower ids.
     fn rank(&self, id: Id) -> u64 {
         let Some((first, node)) = self.nodes.floor(&id) else { return 0 };
-        let below = node.entries(*first).take_while(|entry| entry.id < id).count() as u64;
+        let below = match node.is_single() {
+            true => u64::from(*first < id),
+            false => node.entries(*first).take_while(|entry| entry.id < id).count() as u64,
+        };
         self.nodes.weight_below(first) + below
     }
 
@@ -253,7 +275,8 @@ impl Stream {
         }
         self.append(id, new, limits);
         self.last_id = id;
-        self.entries_added += 1;
+        // Restored streams may have any number.
+        self.entries_added = self.entries_added.wrapping_add(1);
         Ok(id)
     }
 
@@ -319,7 +342,14 @@ impl Stream {
         let most = if trim.limit == 0 { whole } else { whole.min(trim.limit) };
         let nodes = self.nodes.len();
         let (bytes, cut) = (self.node_bytes, self.nodes.cut_front(most));
-        if self.nodes.len() != nodes {
+        if self.nodes.len() != nodes && self.nodes.len() <= FEW_NODES {
+            self.node_bytes = 0;
+            let left = &mut self.node_bytes;
+            self.nodes.walk::<Id, ()>(None, |_, node| {
+                *left += node.bytes();
+                ControlFlow::Continue(())
+            });
+        } else if self.nodes.len() != nodes {
             // The average size of a node is accurate enough, because the result is only reported.
             let rest = u128::from(self.node_bytes) * u128::from(self.nodes.len());
             self.node_bytes = (rest / u128::from(nodes)) as u64;

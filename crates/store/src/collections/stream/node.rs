@@ -224,8 +224,7 @@ impl Node {
             let is_flag = flags & !(DELETED | SAME_FIELDS) == 0;
             if !is_flag
                 || !is_counted
-                || entry.id < first
-                || before.is_some_and(|before| entry.id <= before)
+                || before.map_or(entry.id != first, |before| entry.id <= before)
             {
                 return None;
             }
@@ -274,8 +273,19 @@ impl Node {
         self.all(first).filter(|it| it.flags & DELETED == 0).map(|it| it.entry)
     }
 
+    /// Whether the node has never had more than its first entry, whose id is the node's key. That
+    /// entry may be long; whether it is meant can be decided without reading it.
+    pub(super) fn is_single(&self) -> bool {
+        let counts = read_int(&self.listpack, START)
+            .and_then(|(live, at)| Some((live, read_int(&self.listpack, at)?.0)));
+        self.live == 1 && counts == Some((1, 0))
+    }
+
     /// Returns the greatest id that an entry of the node has had.
     pub(super) fn last_id(&self, first: Id) -> Option<Id> {
+        if self.is_single() {
+            return Some(first);
+        }
         self.all(first).last().map(|it| it.entry.id)
     }
 
@@ -287,15 +297,17 @@ impl Node {
         new: &NewEntry<'_>,
         limits: StreamLimits,
     ) -> bool {
-        let Some(head) = Head::read(&self.listpack) else { return false };
         // The bytes around the strings count as well.
         let bytes = self.listpack.len() + new.bytes;
-        let is_full = new.node.is_some()
+        let is_long = new.node.is_some()
             || bytes > MAX_BYTES
-            || limits.node_bytes > 0 && bytes >= limits.node_bytes
-            || limits.node_entries > 0
-                && head.live.saturating_add(head.deleted) as u64 >= limits.node_entries;
-        if is_full {
+            || limits.node_bytes > 0 && bytes >= limits.node_bytes;
+        if is_long {
+            return false;
+        }
+        let Some(head) = Head::read(&self.listpack) else { return false };
+        let entries = head.live.saturating_add(head.deleted) as u64;
+        if limits.node_entries > 0 && entries >= limits.node_entries {
             return false;
         }
         let names = new.fields.iter().step_by(2);
@@ -335,6 +347,11 @@ impl Node {
         first: Id,
         mut choose: impl FnMut(Id) -> Option<bool>,
     ) -> Vec<Id> {
+        if self.is_single() {
+            let chosen = choose(first) == Some(true);
+            self.live -= u32::from(chosen);
+            return if chosen { vec![first] } else { Vec::new() };
+        }
         let (mut places, mut ids) = (Vec::new(), Vec::new());
         for Placed { entry, flags_at, flags, .. } in self.all(first) {
             if flags & DELETED != 0 {

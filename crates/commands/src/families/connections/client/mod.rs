@@ -120,8 +120,15 @@ static SETNAME: Command = Command {
     run: setname,
 };
 
+/// The longest name of a connection or a library, in bytes: the logs keep it with each entry.
+const NAME_BYTES: usize = 4096;
+const NAME_TOO_LONG: Error = Error::fixed("ERR Names of clients must have at most 4096 bytes");
+
 /// Parses a connection's name.
 pub(crate) fn name(word: &[u8]) -> Result<String, Error> {
+    if word.len() > NAME_BYTES {
+        return Err(NAME_TOO_LONG);
+    }
     printable(word).ok_or(Error::fixed(
         "ERR Client names cannot contain spaces, newlines or special characters.",
     ))
@@ -135,6 +142,9 @@ fn printable(word: &[u8]) -> Option<String> {
 
 fn setinfo<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let attribute = args.at(2);
+    if args.at(3).len() > NAME_BYTES {
+        return Err(NAME_TOO_LONG);
+    }
     let value = printable(args.at(3)).ok_or_else(|| {
         let after = " cannot contain spaces, newlines or special characters.";
         Error::quoting("ERR ", attribute, after)

@@ -55,6 +55,9 @@ fn parse(cx: &Context<'_>, args: Args<'_>) -> Result<TrackingRequest, Error> {
     Ok(TrackingRequest { is_on, options, prefixes })
 }
 
+const EXISTING: &str = "an existing";
+const PROVIDED: &str = "another provided";
+
 fn overlap(prefix: &[u8], known: &[u8], which: &str) -> Error {
     let (prefix, known) = (String::from_utf8_lossy(prefix), String::from_utf8_lossy(known));
     Error::new(format!(
@@ -95,19 +98,28 @@ fn check(before: Option<&TrackingOptions>, request: &TrackingRequest) -> Result<
     check_prefixes(before, prefixes)
 }
 
-/// Checks that prefixes do not overlap each other or those that are already set.
+/// Checks that prefixes overlap neither each other nor those that are already set. The error names
+/// the first one in the request that does.
 fn check_prefixes(before: Option<&TrackingOptions>, prefixes: &[Box<[u8]>]) -> Result<(), Error> {
-    for (number, prefix) in prefixes.iter().enumerate() {
-        let overlaps = |known: &[u8]| known.starts_with(prefix) || prefix.starts_with(known);
-        if let Some(known) = before.into_iter().flat_map(|it| &it.prefixes).find(|it| overlaps(it))
-        {
-            return Err(overlap(prefix, known, "an existing"));
-        }
-        if let Some(other) = prefixes.iter().skip(number + 1).find(|it| overlaps(it)) {
-            return Err(overlap(prefix, other, "another provided"));
-        }
+    let known = before.into_iter().flat_map(|it| &it.prefixes).map(|known| (&**known, None));
+    let given = prefixes.iter().enumerate().map(|(number, prefix)| (&**prefix, Some(number)));
+    let mut all: Vec<(&[u8], Option<usize>)> = known.chain(given).collect();
+    // In this order, a prefix of any other is one of its successor.
+    all.sort_unstable();
+    let overlaps = all.windows(2).filter_map(|pair| match *pair {
+        [(short, first), (long, second)] if long.starts_with(short) => match (first, second) {
+            (Some(first), Some(second)) if first < second => Some((first, short, long, PROVIDED)),
+            (Some(_), Some(second)) => Some((second, long, short, PROVIDED)),
+            (Some(first), None) => Some((first, short, long, EXISTING)),
+            (None, Some(second)) => Some((second, long, short, EXISTING)),
+            (None, None) => None,
+        },
+        _ => None,
+    });
+    match overlaps.min() {
+        Some((_, prefix, other, which)) => Err(overlap(prefix, other, which)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn tracking<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
