@@ -114,6 +114,20 @@ fn expiries_are_changed() {
     }
 }
 
+/// An expiry is unsigned: times after the year 2038 are times to come.
+#[test]
+fn expiries_may_be_after_the_year_2038() {
+    const LATE: u32 = 2_200_000_000;
+    for server in [Server::nagi(), Server::memcached()] {
+        let client = &mut server.connect_memcached();
+        assert_eq!(ask(client, 0x01, &store_extras(LATE), "a", "x"), reply(0, b"", "", ""));
+        assert_eq!(ask(client, 0x00, b"", "a", ""), reply(0, &FLAGS, "", "x"));
+        assert_eq!(ask(client, 0x1c, &LATE.to_be_bytes(), "a", "").0, 0);
+        assert_eq!(ask(client, 0x08, &LATE.to_be_bytes(), "", "").0, 0);
+        assert_eq!(ask(client, 0x00, b"", "a", ""), reply(0, &FLAGS, "", "x"));
+    }
+}
+
 #[test]
 fn numbers_are_counted() {
     fn extras(amount: u64, initial: u64, expiry: u32) -> Vec<u8> {

@@ -161,6 +161,47 @@ fn both_protocols_and_whole_databases_wait_their_turn() {
     connection.check("DBSIZE", ":0\r\n");
 }
 
+/// A request with very many keys runs in slices, between which other requests claim keys.
+#[test]
+fn memcached_clients_wait_for_keys_that_are_claimed_meanwhile() {
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let keys = format!("{} x", vec!["a"; 7900].join(" "));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = server.connect_memcached();
+            while !is_over.load(Ordering::Relaxed) {
+                client.send(format!("gat -1 {keys}\r\n"));
+                while client.line() != "END" {}
+            }
+        });
+        let script = "redis.call('SET', 'x', 'set') \
+                      for i = 1, 3000 do redis.call('GET', 'x') end \
+                      return redis.call('GET', 'x') or 'gone'";
+        let mut client = server.connect_resp();
+        let results: Vec<String> =
+            (0..200).map(|_| client.run_words(&["EVAL", script, "1", "x"]).text()).collect();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(results.iter().all(|result| result == "set"), "{results:?}");
+    });
+}
+
+#[test]
+fn a_flush_of_the_binary_protocol_waits_for_claims() {
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let (mut client, mut observer) = (server.connect_resp(), server.connect_resp());
+    let mut binary = server.connect_memcached();
+    let script = "redis.call('SET', 'x', 'set') for i = 1, 2e7 do end \
+                  return redis.call('GET', 'x') or 'gone'";
+    client.send(encode_command(&["EVAL", script, "1", "x"]));
+    let runs = || observer.run("CLIENT LIST").text().contains("cmd=eval").then_some(());
+    until("the script to begin", runs).unwrap();
+    binary.send(crate::binary::encode(0x08, 0, 0, b"", "", ""));
+    client.expect("$3\r\nset\r\n");
+    assert_eq!(crate::binary::receive(&mut binary).status, 0);
+    observer.check("EXISTS x", ":0\r\n");
+}
+
 #[test]
 fn commands_that_have_begun_end_even_if_their_client_disconnects() {
     let server = Server::nagi_with(&["--workers", "2"]);

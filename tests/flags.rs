@@ -3,7 +3,7 @@
 
 use crate::binary::{encode, receive};
 use crate::differential::newest_memcached_with;
-use harness::{Connection, Server, nagi_binary, newest, run_tool, tool, until};
+use harness::{Connection, Folder, Server, nagi_binary, newest, run_tool, tool, until};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -43,6 +43,45 @@ fn stat(client: &mut Connection, group: &str, name: &str) -> String {
     let prefix = format!("STAT {name} ");
     let value = lines.iter().find_map(|line| line.strip_prefix(&prefix));
     value.unwrap_or_else(|| panic!("stats{group} has no {name}")).to_owned()
+}
+
+#[test]
+fn a_cache_without_a_file_starts_empty() {
+    let folder = Folder::new("dump");
+    let from = Server::nagi_with(&["--dir", &folder.path().display().to_string()]);
+    let mut client = from.connect_resp();
+    client.check("SET stale old", "+OK\r\n");
+    client.check("SAVE", "+OK\r\n");
+    let mut command = Command::new("sh");
+    let start = format!("cd {} && exec \"$0\" memcached \"$@\"", folder.path().display());
+    command.arg("-c").arg(start).arg(nagi_binary());
+    let server = Server::start_memcached(command).unwrap_or_else(|problem| panic!("{problem}"));
+    server.connect_memcached().check_raw("get stale\r\n", "END\r\n");
+}
+
+/// A client may choose the greatest number as a version.
+#[test]
+fn versions_do_not_start_again_after_a_restart() {
+    let folder = Folder::new("versions");
+    let file = folder.path().join("file").display().to_string();
+    let mut server = nagi(&["-e", &file]);
+    let mut client = server.connect_memcached();
+    client.check_raw("ms k 1 E18446744073709551615\r\nb\r\n", "HD\r\n");
+    server.signal(rustix::process::Signal::TERM);
+    assert!(server.wait_for_exit().success());
+    let server = nagi(&["-e", &file]);
+    let mut client = server.connect_memcached();
+    for _ in 0..2 {
+        let stored = || {
+            client.send("set k 0 0 5\r\nother\r\n");
+            (client.line() == "STORED").then_some(())
+        };
+        until("the file to be loaded", stored).unwrap();
+        client.send("gets k\r\n");
+        let line = client.line();
+        assert!(line.starts_with("VALUE k 0 5 ") && !line.ends_with(" 0"), "{line}");
+        client.expect("other\r\nEND\r\n");
+    }
 }
 
 #[test]

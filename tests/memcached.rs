@@ -1,6 +1,6 @@
 //! memcached's text protocol.
 
-use harness::{Server, as_memcached};
+use harness::{Server, as_memcached, until};
 
 #[test]
 fn every_way_to_store() {
@@ -20,6 +20,117 @@ fn every_way_to_store() {
         ("get a\r\n", "VALUE a 0 4\r\n\r\n\r\n\r\nEND\r\n"),
         ("set a 0 0 1\r\nlong\r\n", "CLIENT_ERROR bad data chunk\r\n"),
     ]);
+}
+
+/// Clients in C may store the NUL that ends a string.
+#[test]
+fn numbers_may_be_surrounded() {
+    let invalid = "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
+    for (value, result) in [
+        ("12\0", "13\r\n"),
+        ("+12", "13\r\n"),
+        ("  12 abc", "13\r\n"),
+        ("12\tx", "13\r\n"),
+        ("12\x0b", "13\r\n"),
+        ("000000000000000000000012", "13\r\n"),
+        ("12x", invalid),
+        ("x12", invalid),
+        ("18446744073709551616", invalid),
+        ("", invalid),
+    ] {
+        let set = format!("set n 0 0 {}\r\n{value}\r\n", value.len());
+        as_memcached(&[(&set, "STORED\r\n"), ("incr n 1\r\n", result)]);
+    }
+}
+
+#[test]
+fn a_wrong_line_with_a_value_that_is_too_long_removes_nothing() {
+    let server = Server::nagi();
+    let mut client = server.connect_memcached();
+    let value = "x".repeat(1_500_000);
+    client.check_raw("set k 0 0 1\r\na\r\n", "STORED\r\n");
+    for line in ["set k x 0", "set k 0 x", "set k -1 0", "ms k"] {
+        let rest = if line == "ms k" { " Cx" } else { "" };
+        client.send(format!("{line} 1500000{rest}\r\n{value}\r\n"));
+        client.line();
+        client.check_raw("get k\r\n", "VALUE k 0 1\r\na\r\nEND\r\n");
+    }
+}
+
+/// A version that is given out is no change of the key.
+#[test]
+fn reads_with_versions_change_nothing_for_clients_that_watch() {
+    let server = Server::nagi();
+    let (mut resp, mut client) = (server.connect_resp(), server.connect_memcached());
+    for read in ["gets k\r\n", "lru_crawler metadump all\r\n"] {
+        resp.check("SET k 5", "+OK\r\n");
+        resp.check("WATCH k", "+OK\r\n");
+        client.send(read);
+        // The lines of a dump end with a line feed alone.
+        while !client.line().ends_with("END") {}
+        resp.check("MULTI", "+OK\r\n");
+        resp.check("EXEC", "*0\r\n");
+    }
+}
+
+#[test]
+fn writes_of_meta_gets_wait_in_a_pause() {
+    let server = Server::nagi();
+    let (mut resp, mut client) = (server.connect_resp(), server.connect_memcached());
+    let mut other = server.connect_resp();
+    resp.check("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+    client.check_raw("mg k v\r\n", "EN\r\n");
+    client.send("mg k N0 v\r\n");
+    let waits = || other.run("INFO clients").text().contains("blocked_clients:1").then_some(());
+    until("the client to wait", waits).unwrap();
+    other.check("EXISTS k", ":0\r\n");
+    resp.check("CLIENT UNPAUSE", "+OK\r\n");
+    client.expect("VA 0 W\r\n\r\n");
+}
+
+#[test]
+fn lookups_are_counted_as_by_memcached() {
+    const FIELDS: [&str; 7] = [
+        "cmd_get",
+        "get_hits",
+        "get_misses",
+        "cmd_touch",
+        "touch_hits",
+        "touch_misses",
+        "cmd_meta",
+    ];
+    for server in Server::every_memcached(&[]).into_iter().chain([Server::nagi()]) {
+        let mut client = server.connect_memcached();
+        client.check_raw("set k 0 0 1\r\nx\r\n", "STORED\r\n");
+        for (request, last) in [
+            ("get k none\r\n", "END"),
+            ("gat 0 k\r\n", "END"),
+            ("gat 0 none\r\n", "END"),
+            ("mg k v\r\n", "x"),
+            ("mg k T0\r\n", "HD"),
+            ("mg none T0 v\r\n", "EN"),
+            ("mg new N0\r\n", "HD W"),
+        ] {
+            client.send(request);
+            while client.line() != last {}
+        }
+        client.send("stats\r\n");
+        let mut counts = Vec::new();
+        loop {
+            let line = client.line();
+            let words: Vec<&str> = line.split(' ').collect();
+            match words.as_slice() {
+                ["END"] => break,
+                ["STAT", name, count] if FIELDS.contains(name) => {
+                    counts.push((FIELDS.iter().position(|it| it == name), count.to_string()));
+                }
+                _ => {}
+            }
+        }
+        counts.sort();
+        let counts: Vec<String> = counts.into_iter().map(|(_, count)| count).collect();
+        assert_eq!(counts, ["5", "3", "2", "3", "2", "1", "0"]);
+    }
 }
 
 #[test]

@@ -31,10 +31,12 @@ enum Means {
 use Means::{Nothing, Refused, Setting, Settings, Special};
 
 /// memcached's defaults, where they differ from nagi's.
-const DEFAULTS: [(&str, &str); 9] = [
+const DEFAULTS: [(&str, &str); 10] = [
     ("port", "0"),
     ("memcached-port", "11211"),
     ("bind", "* -::*"),
+    // Nothing is loaded at the start, unless a flag names a file.
+    ("dbfilename", ""),
     ("maxmemory", "64mb"),
     ("maxmemory-policy", "allkeys-lru"),
     ("maxclients", "1024"),

@@ -240,6 +240,16 @@ fn must_log_in_for(cx: &mut Context<'_>, opcode: u8) -> bool {
     must_log_in
 }
 
+/// Whether a request must wait before it runs, since its key is claimed, or any for a request on
+/// whole databases; the client's waker is called when it can be tried again.
+#[must_use]
+pub fn meets_any_claim(cx: &Context<'_>, frame: &Frame<'_>) -> Option<Wait> {
+    if frame.key.is_empty() && cx.db.looks_for_claims() && keys(frame.opcode).is_whole() {
+        return cx.db.store().meets_any_claim(&cx.client.waker);
+    }
+    meets_claim(cx, frame.key)
+}
+
 /// Whether a request for `key` must wait before it runs, since the key is claimed; the client's
 /// waker is called when it can be tried again.
 #[must_use]
@@ -387,7 +397,7 @@ impl Call<'_, '_> {
 
     /// Reads the expiry that begins at byte `at` of the extras.
     fn expiry(&self, cx: &Context<'_>, at: usize) -> Expiry {
-        let seconds = i32::from_be_bytes(self.number(at));
+        let seconds = u32::from_be_bytes(self.number(at));
         match timestamp(seconds.into(), cx.db.now_ms()) {
             When::Never => Expiry::Never,
             When::At(at_ms) => Expiry::AtMs(at_ms),
@@ -403,7 +413,10 @@ fn get(cx: &mut Context<'_>, call: &Call<'_, '_>, with_key: bool) -> Result<(), 
     let key = if with_key { call.frame.key } else { b"" };
     let Context { db, reply, tally, hooks, .. } = cx;
     let (found, seen) = db.fetch(call.key, &fetch, |found| {
-        statistics::count_get(tally, found.is_some(), touched);
+        match touched {
+            true => statistics::count_touch(tally, found.is_some()),
+            false => statistics::count_get(tally, found.is_some()),
+        }
         let seen = watch::seen(hooks, found.as_ref().map(|found| &found.entry));
         let Some(found) = found else { return (false, seen) };
         let (entry, out) = (found.entry, reply.output());
@@ -537,7 +550,7 @@ fn flush(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     if !cx.server.config().memcached_flush_all.is_on() {
         return Err(AUTH_FAILED);
     }
-    let seconds = i32::from_be_bytes(call.number(0));
+    let seconds = u32::from_be_bytes(call.number(0));
     control::flush(cx, timestamp(seconds.into(), cx.db.now_ms()));
     call.done(cx, None, b"");
     Ok(())

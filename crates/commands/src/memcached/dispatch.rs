@@ -1,6 +1,6 @@
 //! From the words of a request to its verb, and to the reply.
 
-use super::verb::{Context, Error, KEY_BYTES, Memcached, Verb, must_log_in};
+use super::verb::{Context, Error, KEY_BYTES, Memcached, Verb, has_many_keys, must_log_in};
 use super::{binary, control, dump, meta, operator, retrieval, storage, watch};
 use crate::registry::keys::KeyGroup;
 use crate::registry::table::FIRST_VERB;
@@ -12,6 +12,7 @@ use crate::runtime::gate::{self, Verdict};
 use crate::runtime::key_costs::{self, Named};
 use crate::runtime::rights;
 use crate::runtime::shown;
+use crate::state::client::Restrictions;
 use crate::state::hooks::HookFlags;
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
@@ -100,7 +101,8 @@ fn unknown(name: &[u8], args: Args<'_>) -> Error {
 /// is called when it can be tried again.
 #[inline]
 fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
-    if !cx.db.looks_for_claims() {
+    // The claims of many keys are checked one by one, while the request runs.
+    if !cx.db.looks_for_claims() || has_many_keys(args) && !verb.keys.is_whole() {
         return None;
     }
     let mut room = Vec::new();
@@ -119,7 +121,7 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
         return log_in(cx, args);
     }
     let reasons = cx.hooks.reasons();
-    if !reasons.is_empty() {
+    if !reasons.is_empty() || cx.client.restrictions.contains(Restrictions::NAMED_USER) {
         if !has_right(verb, cx, args) {
             return refuse(cx, Error::NO_RIGHT);
         }

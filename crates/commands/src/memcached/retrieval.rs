@@ -17,7 +17,7 @@ fn get<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         let Context { db, reply, tally, hooks, .. } = cx;
         let seen = db.get(key, |entry| {
             let entry = entry.filter(|entry| entry.string().is_ok());
-            statistics::count_get(tally, entry.is_some(), false);
+            statistics::count_get(tally, entry.is_some());
             if let Some(entry) = entry {
                 value(reply, entry, None);
             }
@@ -44,7 +44,7 @@ fn gets<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         let versioned = gives_versions(cx);
         let Context { db, reply, tally, hooks, .. } = cx;
         let seen = db.get_versioned(key, |entry| {
-            statistics::count_get(tally, entry.is_some(), false);
+            statistics::count_get(tally, entry.is_some());
             if let Some((entry, cas)) = entry {
                 value(reply, entry, Some(if versioned { cas } else { 0 }));
             }
@@ -75,14 +75,14 @@ fn gat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let show = move |cx: &mut Context<'_>, key: Key<'_>| {
         let Context { db, reply, tally, hooks, .. } = cx;
         let seen = db.get_and_touch(key, expiry, |entry| {
-            statistics::count_get(tally, entry.is_some(), true);
+            statistics::count_touch(tally, entry.is_some());
             if let Some(entry) = entry {
                 value(reply, entry, None);
             }
             watch::seen(hooks, entry.as_ref())
         });
         let seen = seen.unwrap_or_else(|_| {
-            statistics::count_get(tally, false, true);
+            statistics::count_touch(tally, false);
             watch::seen(hooks, None)
         });
         watch::fetched(cx, key, seen);
@@ -107,7 +107,7 @@ fn gats<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let versioned = gives_versions(cx);
         let Context { db, reply, tally, hooks, .. } = cx;
         let seen = db.get_versioned_and_touch(key, expiry, |entry| {
-            statistics::count_get(tally, entry.is_some(), true);
+            statistics::count_touch(tally, entry.is_some());
             if let Some((entry, cas)) = entry {
                 value(reply, entry, Some(if versioned { cas } else { 0 }));
             }

@@ -2,21 +2,15 @@
 
 use crate::Tally;
 
-/// Counts a lookup of a key. With `touched`, also counts it as an attempt to change the expiry.
-pub(super) fn count_get(tally: &Tally, found: bool, touched: bool) {
+/// Counts a lookup of a key.
+pub(super) fn count_get(tally: &Tally, found: bool) {
     let verbs = &tally.verbs;
     verbs.get_keys.add(1);
-    if found {
-        verbs.get_hits.add(1)
-    } else {
-        verbs.get_misses.add(1)
-    }
-    if touched {
-        count_touch(tally, found);
-    }
+    if found { verbs.get_hits.add(1) } else { verbs.get_misses.add(1) }
 }
 
-/// Counts an attempt to change a key's expiry.
+/// Counts an attempt to change a key's expiry, which may also be a lookup (`gat`): memcached counts
+/// that only here.
 pub(super) fn count_touch(tally: &Tally, found: bool) {
     let verbs = &tally.verbs;
     verbs.touches.add(1);

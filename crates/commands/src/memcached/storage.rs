@@ -75,7 +75,7 @@ fn store<'a>(cx: &mut Context<'a>, args: Args<'a>, condition: Condition) -> Resu
 }
 
 /// The flags and the expiry of a storage request.
-fn options(cx: &Context<'_>, args: Args<'_>) -> Result<SetOptions, Error> {
+pub(super) fn options(cx: &Context<'_>, args: Args<'_>) -> Result<SetOptions, Error> {
     let flags = flags(args.at(2)).ok_or(Error::BAD_LINE)?;
     let expiry = stored_expiry(args.at(3), cx.db.now_ms()).ok_or(Error::BAD_LINE)?;
     Ok(SetOptions { condition: Condition::Always, expiry, flags })

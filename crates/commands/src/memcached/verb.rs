@@ -6,7 +6,7 @@ use crate::runtime::context::Suspension;
 use crate::runtime::multi_key::Walk;
 use crate::runtime::suspension::{JobProgress, Slice};
 use nagi_proto::Args;
-use nagi_store::Key;
+use nagi_store::{Key, Wait};
 
 /// memcached's verbs, answered in the text protocol. The binary protocol's replies are written
 /// directly to the writer's output.
@@ -21,27 +21,38 @@ pub type Job = crate::Job<Memcached>;
 
 impl Context<'_> {
     /// Runs `each` for every key and then `last`. Many keys are processed in slices, since they
-    /// need not be read at the same moment.
+    /// need not be read at the same moment; other requests may claim some of them meanwhile.
     pub(super) fn each_key(
         &mut self,
         keys: &'static Keys,
         mut each: impl FnMut(&mut Context<'_>, Key<'_>) + Send + 'static,
         last: fn(&mut Context<'_>),
     ) {
-        let mut walk = Walk::new(keys);
+        let (mut walk, mut claim) = (Walk::new(keys), None::<Wait>);
+        let mut looks_for_claims = has_many_keys(self.args);
         let mut go_on = move |cx: &mut Context<'_>| {
             let (before, mut slice) = (cx.reply.waiting(), None);
+            drop(claim.take());
             let is_over = |cx: &Context<'_>| {
                 // With few keys, the clock is not read.
                 let slice = slice.get_or_insert_with(Slice::begin);
                 cx.reply.waiting() - before > SLICE_REPLY_BYTES || slice.is_over()
             };
-            let done = walk.go_on(cx, is_over, |cx, position, _| {
-                let key = cx.key(cx.args.at(position));
-                each(cx, key);
+            let done = walk.go_on_while(cx, is_over, |cx, position, group| {
+                let name = cx.args.at(position);
+                if looks_for_claims && cx.db.looks_for_claims() {
+                    let (store, waker) = (cx.db.store(), &cx.client.waker);
+                    claim = store.meets_claim([name], group.intent(), waker);
+                }
+                if claim.is_none() {
+                    let key = cx.key(name);
+                    each(cx, key);
+                }
+                claim.is_none()
             });
+            looks_for_claims = true;
             if !done {
-                return JobProgress::ROOM_FOR_REPLIES;
+                return if claim.is_some() { JobProgress::WOKEN } else { MORE };
             }
             last(cx);
             JobProgress::Done
@@ -53,6 +64,15 @@ impl Context<'_> {
     }
 }
 
+/// Whether the claims of a request's keys are checked one by one, rather than all before it runs.
+pub(super) fn has_many_keys(args: Args<'_>) -> bool {
+    args.len() > MANY_WORDS
+}
+
+/// With more words, a request has many keys.
+const MANY_WORDS: usize = 128;
+/// There are more keys.
+const MORE: JobProgress = JobProgress::ROOM_FOR_REPLIES;
 /// Maximum reply bytes of one slice of a request with many keys.
 pub(super) const SLICE_REPLY_BYTES: usize = 256 << 10;
 

@@ -337,14 +337,29 @@ impl Walk {
     pub(crate) fn go_on<C: CommandSet>(
         &mut self,
         cx: &mut Context<'_, C>,
-        mut is_over: impl FnMut(&Context<'_, C>) -> bool,
+        is_over: impl FnMut(&Context<'_, C>) -> bool,
         mut visit: impl FnMut(&mut Context<'_, C>, usize, &KeyGroup),
+    ) -> bool {
+        self.go_on_while(cx, is_over, |cx, position, group| {
+            visit(cx, position, group);
+            true
+        })
+    }
+
+    /// Like `go_on`, but also ends when `visit` returns `false`; that key will be visited again.
+    pub(crate) fn go_on_while<C: CommandSet>(
+        &mut self,
+        cx: &mut Context<'_, C>,
+        mut is_over: impl FnMut(&Context<'_, C>) -> bool,
+        mut visit: impl FnMut(&mut Context<'_, C>, usize, &KeyGroup) -> bool,
     ) -> bool {
         while let Some(group) = self.keys.all_groups().get(self.group) {
             let args = cx.args;
             let positions = group.positions(args).skip(self.visited);
             for position in positions.take_while(|position| *position < args.len()) {
-                visit(cx, position, group);
+                if !visit(cx, position, group) {
+                    return false;
+                }
                 self.visited += 1;
                 if self.visited.is_multiple_of(STRIDE) && is_over(cx) {
                     return false;

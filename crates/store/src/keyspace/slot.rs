@@ -582,9 +582,12 @@ impl<'a> Slot<'a> {
         *self.last_cas
     }
 
-    /// Makes version numbers from now on greater than this one.
+    /// Makes version numbers from now on greater than this one, unless it is so great that a client
+    /// must have chosen it: the numbers must not run out.
     pub(crate) fn pass_cas(&mut self, cas: u64) {
-        *self.last_cas = (*self.last_cas).max(cas);
+        if cas < u64::MAX / 2 {
+            *self.last_cas = (*self.last_cas).max(cas);
+        }
     }
 
     /// Returns the number for a version that is about to be stored.
@@ -621,13 +624,15 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Returns the number of the entry's version, assigned now if it has none.
+    /// Returns the number of the entry's version, assigned now if it has none. That is no change of
+    /// the entry: clients may watch or cache it.
     pub(crate) fn ensure_cas(&mut self) -> u64 {
         let Some((_, entry)) = self.occupant() else { return 0 };
         let attributes = entry.attributes();
         attributes.cas.unwrap_or_else(|| {
-            let cas = self.next_cas();
+            let (cas, changes) = (self.next_cas(), self.changes);
             self.reshape(Attributes { cas: Some(cas), ..attributes });
+            self.changes = changes;
             cas
         })
     }

@@ -15,7 +15,6 @@ use crate::entry::view::EntryView;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
 use crate::types::counter::Arithmetic;
-use crate::value::number::parse_u64;
 use crate::value::string::{StringInput, StringValue};
 
 /// The effects of a read.
@@ -477,10 +476,24 @@ fn number(slot: &mut Slot<'_>, chosen: Option<u64>, wanted: bool) -> Option<u64>
 fn number_of(entry: &EntryView<'_>) -> Option<u64> {
     match entry.string().ok()? {
         StringValue::Int(value) => u64::try_from(value).ok(),
-        // memcached itself pads a number that has become shorter with spaces.
-        StringValue::Bytes(text) => parse_u64(text.trim_ascii()),
+        StringValue::Bytes(text) => leading_number(text),
         StringValue::Rope(_) => None,
     }
+}
+
+/// Reads a number like memcached: after blanks and a plus sign, up to the end, a blank, or a NUL,
+/// which clients in C may store; whatever follows.
+fn leading_number(text: &[u8]) -> Option<u64> {
+    let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let start = text.iter().position(|byte| !is_blank(byte))?;
+    let text = text.get(start..)?;
+    let text = text.strip_prefix(b"+").unwrap_or(text);
+    let len = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at_checked(len)?;
+    let ends = rest.first().is_none_or(|byte| *byte == 0 || is_blank(byte));
+    let add =
+        |number: u64, digit: &u8| number.checked_mul(10)?.checked_add(u64::from(*digit - b'0'));
+    (len > 0 && ends).then(|| digits.iter().try_fold(0, add)).flatten()
 }
 
 fn with_number(number: u64, store: impl FnOnce(NewValue<'_>)) {

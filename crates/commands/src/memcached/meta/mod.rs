@@ -7,9 +7,11 @@ mod tests;
 
 use super::binary::meets_claim;
 use super::watch::{self, Offer};
-use super::{Context, Error, Verb, operation, statistics};
+use super::{Context, Error, Verb, operation, statistics, storage};
 use crate::runtime::arguments::value;
-use crate::runtime::{gate, rights};
+use crate::runtime::context::Suspension;
+use crate::runtime::gate::{self, Verdict};
+use crate::runtime::rights;
 use crate::{Access, Keys};
 use flags::Flags;
 use nagi_proto::Args;
@@ -35,13 +37,23 @@ pub(super) static MN: Verb = Verb {
 };
 
 fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    cx.tally.verbs.meta.add(1);
     let flags = Flags::read(cx, args, 2)?;
     let mut room = Vec::new();
     let name = flags.key(args.at(1), &mut room)?;
     let changes = flags.expiry.is_some() || flags.vivified.is_some() || flags.version.is_some();
     if changes && !rights::may_run_verb(cx, MG.right, &MG_CHANGES, std::iter::once(name)) {
         return Err(Error::NO_RIGHT);
+    }
+    let reasons = cx.hooks.reasons();
+    if changes && !reasons.is_empty() {
+        match gate::verdict(reasons, &MG_CHANGES, cx) {
+            Verdict::Pass => {}
+            Verdict::Refuse(line) => return Err(Error(line)),
+            Verdict::Wait => {
+                cx.suspension = Some(Suspension::restart(None));
+                return Ok(());
+            }
+        }
     }
     let key = cx.key(name);
     // Without room for an entry, a miss stays one.
@@ -62,7 +74,12 @@ fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let found_before = found.as_ref().filter(|found| !found.vivified);
         let seen = watch::seen(hooks, found_before.map(|found| &found.entry));
         let hit = found_before.is_some();
-        statistics::count_get(tally, hit, touched);
+        // As in memcached, a value that was made for the request counts as a hit, and a miss never
+        // as a touch.
+        match hit && touched {
+            true => statistics::count_touch(tally, true),
+            false => statistics::count_get(tally, found.is_some()),
+        }
         match found {
             Some(found) => Reply::fetched(reply, &flags, args.at(1), &found, now_ms),
             None if flags.quiet => {}
@@ -89,7 +106,6 @@ pub(super) static MG: Verb = Verb {
 
 fn ms<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (args, value) = (args.take(args.len() - 1), value(args, args.len() - 1));
-    cx.tally.verbs.meta.add(1);
     let flags = Flags::read(cx, args, 3)?;
     let mut room = Vec::new();
     let key = cx.key(flags.key(args.at(1), &mut room)?);
@@ -171,8 +187,8 @@ fn spelled_key_of_line<'r>(line: Args<'_>, room: &'r mut Vec<u8>) -> Option<&'r 
 }
 
 /// Handles an `ms` or `set` that was refused for the length of its value, given its line. As in
-/// memcached, the key is removed, since the old value is outdated; but not if the client may not
-/// change it, or not now.
+/// memcached, the key is removed, since the old value is outdated; but not if the line is wrong
+/// otherwise, or if the client may not change the key, or not now.
 pub fn forget_refused<'a>(cx: &mut Context<'a>, verb: &Verb, args: Args<'a>) {
     cx.tally.verbs.too_large.add(1);
     let mut room = Vec::new();
@@ -181,7 +197,14 @@ pub fn forget_refused<'a>(cx: &mut Context<'a>, verb: &Verb, args: Args<'a>) {
     let options = SetOptions::default();
     let offer = watch::offered(cx, || Offer::plain(options, 0));
     watch::refused(cx, key, "too_large", offer);
-    let is_allowed = rights::may_run_verb(cx, verb.right, &verb.keys, std::iter::once(name))
+    let is_right = match verb.name {
+        "ms" => Flags::read(cx, args, 3).is_ok_and(|flags| {
+            mode(&flags).is_ok() && flags.key(args.at(1), &mut Vec::new()).is_ok()
+        }),
+        _ => storage::options(cx, args).is_ok(),
+    };
+    let is_allowed = is_right
+        && rights::may_run_verb(cx, verb.right, &verb.keys, std::iter::once(name))
         && gate::refusal_of_verb(cx.hooks.reasons(), &verb.keys).is_none()
         && !cx.hooks.is_paused(cx.db.now_ms())
         && meets_claim(cx, name).is_none();
@@ -192,7 +215,6 @@ pub fn forget_refused<'a>(cx: &mut Context<'a>, verb: &Verb, args: Args<'a>) {
 }
 
 fn md<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    cx.tally.verbs.meta.add(1);
     let flags = Flags::read(cx, args, 2)?;
     let mut room = Vec::new();
     let key = cx.key(flags.key(args.at(1), &mut room)?);
@@ -235,7 +257,6 @@ pub(super) static MD: Verb = Verb {
 
 fn ma<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     const INVALID: Error = Error("CLIENT_ERROR invalid or duplicate flag");
-    cx.tally.verbs.meta.add(1);
     let flags = Flags::read(cx, args, 2).map_err(|_| INVALID)?;
     let mut room = Vec::new();
     let key = cx.key(flags.key(args.at(1), &mut room).map_err(|_| INVALID)?);
@@ -295,6 +316,8 @@ pub(super) static MA: Verb = Verb {
 };
 
 fn me<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    // memcached counts no other meta command here.
+    cx.tally.verbs.meta.add(1);
     let spelled = args.from(2).any(|word| word.starts_with(b"b"));
     let mut room = Vec::new();
     if spelled && !base64::decode(args.at(1), &mut room) {
