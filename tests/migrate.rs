@@ -245,6 +245,25 @@ fn the_server_stops_while_a_target_is_silent() {
     drop(accepted);
 }
 
+/// A listener whose backlog is full does not answer new connections.
+#[test]
+fn the_server_stops_while_a_target_accepts_no_connection() {
+    let mut from = Server::nagi();
+    let (mut client, mut observer) = (from.connect_resp(), from.connect_resp());
+    client.run("SET key value");
+    let full = TcpListener::bind("127.0.0.1:0").expect("a port");
+    rustix::net::listen(&full, 0).expect("a shorter backlog");
+    let address = full.local_addr().expect("an address");
+    let waiting = TcpStream::connect(address).expect("room for one");
+    let request = format!("MIGRATE 127.0.0.1 {} key 0 600000", address.port());
+    client.send(encode_command(&harness::words(&request)));
+    let begins = || observer.run("CLIENT LIST").text().contains("cmd=migrate").then_some(());
+    until("the request", begins).unwrap();
+    from.signal(rustix::process::Signal::TERM);
+    assert!(from.wait_for_exit().success());
+    drop(waiting);
+}
+
 #[test]
 fn redis_cli_moves_a_large_value() {
     let (from, to) = (Server::nagi(), Server::redis());

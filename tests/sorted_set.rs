@@ -304,3 +304,18 @@ fn equal_scores_are_walked_over_a_slice_at_a_time() {
     assert_eq!(seen.len(), count);
     assert!(calls > 10, "{calls} calls");
 }
+
+/// A listpack has no -0, but a large sorted set has.
+#[test]
+fn negative_zeros_of_large_sorted_sets_are_loaded() {
+    let server = Server::nagi_with(&["--enable-debug-command", "yes"]);
+    let mut client = server.connect_resp();
+    let members: String = (0..200).map(|member| format!(" -0 m{member}")).collect();
+    client.check(&format!("ZADD z 1 first{members}"), ":201\r\n");
+    client.check("ZADD small -0 m", ":1\r\n");
+    client.check("DEBUG RELOAD", "+OK\r\n");
+    for member in [1, 100, 199] {
+        client.check(&format!("ZSCORE z m{member}"), "$2\r\n-0\r\n");
+    }
+    client.check("ZSCORE small m", "$1\r\n0\r\n");
+}

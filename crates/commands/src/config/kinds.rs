@@ -343,6 +343,9 @@ pub(super) static SHUTDOWN_FLAGS: Lines = Lines {
             return Err(format!("argument(s) must be one of the following: {flags}").into());
         }
         let is_given = |flag: &&str| given.iter().any(|word| word.eq_ignore_ascii_case(flag));
+        if is_given(&"save") && is_given(&"nosave") {
+            return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".into());
+        }
         let shown: Vec<&str> = flags.into_iter().skip(1).filter(is_given).collect();
         Ok(if shown.is_empty() { "default".to_owned() } else { shown.join(" ") })
     },
@@ -410,6 +413,8 @@ mod tests {
         assert_eq!(added(&SHUTDOWN_FLAGS, "", "FORCE nosave"), "nosave force");
         assert_eq!(added(&SHUTDOWN_FLAGS, "save", "default now"), "now");
         assert_eq!(added(&SHUTDOWN_FLAGS, "save", "default"), "default");
+        let both = "shutdown options SAVE and NOSAVE can't be used simultaneously";
+        assert_eq!(added(&SHUTDOWN_FLAGS, "save", "nosave save"), both);
     }
 
     #[test]

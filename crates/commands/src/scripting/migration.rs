@@ -7,9 +7,12 @@ use crate::scripting::caller::{execute_unchecked, note_if_slow};
 use crate::scripting::run::{Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
 use nagi_proto::{Args, Output};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::cell::Cell;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 /// Maximum RESTORE requests that are sent before their replies are read.
@@ -121,6 +124,32 @@ struct Target<'a> {
     input: Vec<u8>,
 }
 
+/// Connects to an address, as long as `goes_on` returns `true`.
+fn connect(address: SocketAddr, goes_on: &dyn Fn() -> bool) -> io::Result<TcpStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&socket, &address) {
+        Err(Errno::INPROGRESS) => {}
+        outcome => outcome?,
+    }
+    let interval = Timespec::try_from(POLL_INTERVAL).map_err(io::Error::other)?;
+    while goes_on() {
+        let mut waits = [PollFd::new(&socket, PollFlags::OUT)];
+        match poll(&mut waits, Some(&interval)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => {
+                rustix::net::sockopt::socket_error(&socket)??;
+                let stream = TcpStream::from(socket);
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ErrorKind::TimedOut.into())
+}
+
 /// The other server's reply to a request: success, or the text of an error.
 type Outcome = Result<(), String>;
 
@@ -132,8 +161,10 @@ impl<'a> Target<'a> {
         let failed = || b"IOERR error or timeout connecting to the client".to_vec();
         let host = String::from_utf8_lossy(migration.host);
         let addresses = (&*host, migration.port).to_socket_addrs().map_err(|_| failed())?;
-        let connect = |address| TcpStream::connect_timeout(&address, migration.timeout).ok();
-        let stream = addresses.into_iter().find_map(connect).ok_or_else(failed)?;
+        let due = Instant::now() + migration.timeout;
+        let goes_on = || Instant::now() < due && !is_to_end();
+        let mut streams = addresses.filter_map(|address| connect(address, &goes_on).ok());
+        let stream = streams.next().ok_or_else(failed)?;
         let is_set = stream.set_nodelay(true).and(stream.set_read_timeout(Some(POLL_INTERVAL)));
         is_set.and(stream.set_write_timeout(Some(POLL_INTERVAL))).map_err(|_| failed())?;
         Ok(Target { stream, timeout: migration.timeout, is_to_end, input: Vec::new() })

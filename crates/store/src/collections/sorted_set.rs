@@ -25,6 +25,11 @@ pub struct SortedSetLimits {
     pub value_bytes: usize,
 }
 
+impl SortedSetLimits {
+    /// Limits that select the large form from the first member on, because that form preserves -0.
+    pub(crate) const LARGE: SortedSetLimits = SortedSetLimits { entries: 0, value_bytes: 0 };
+}
+
 /// A sorted set in the large form.
 #[derive(Clone, Debug)]
 pub(crate) struct SortedTrees {

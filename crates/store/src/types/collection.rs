@@ -68,7 +68,9 @@ enum Content {
     Hash(Hash),
     /// `None` before the first member, which determines its encoding.
     Set(Option<Set>),
-    SortedSet(SortedSet),
+    /// A sorted set in the large form, which preserves -0, and the length of its longest member in
+    /// bytes. Its encoding's name is settled once it is complete.
+    SortedSet(SortedSet, usize),
     List(List),
     Stream(Box<Stream>),
 }
@@ -100,7 +102,7 @@ impl NewCollections {
             Kind::String | Kind::Stream => return None,
             Kind::Hash => Content::Hash(Hash::default()),
             Kind::Set => Content::Set(None),
-            Kind::SortedSet => Content::SortedSet(SortedSet::default()),
+            Kind::SortedSet => Content::SortedSet(SortedSet::default(), 0),
             Kind::List => Content::List(List::default()),
         }))
     }
@@ -151,8 +153,9 @@ impl NewCollection {
                 let set = set.get_or_insert_with(|| Set::new(member, 1, limits.set));
                 Ok(set.add(member, limits.set, blocks))
             }
-            (Content::SortedSet(set), NewElement::Scored(member, score)) => {
-                Ok(set.set(member, score, limits.sorted_set, blocks).is_none())
+            (Content::SortedSet(set, longest), NewElement::Scored(member, score)) => {
+                *longest = member.len().max(*longest);
+                Ok(set.set(member, score, SortedSetLimits::LARGE, blocks).is_none())
             }
             (Content::List(list), NewElement::Item(item)) => {
                 list.push(Side::End, item, blocks);
@@ -169,15 +172,20 @@ impl NewCollection {
         match &self.content {
             Content::Hash(hash) => hash.read().len(),
             Content::Set(set) => set.as_ref().map_or(0, |set| set.read().len()),
-            Content::SortedSet(set) => set.read().len(),
+            Content::SortedSet(set, _) => set.read().len(),
             Content::List(list) => list.read().len(),
             Content::Stream(stream) => stream.len(),
         }
     }
 
-    /// Wraps a sorted set, whose encoding's name already follows the limits.
-    pub(crate) fn of_sorted_set(set: SortedSet, limits: Limits, blocks: Arc<Blocks>) -> Self {
-        NewCollection { content: Content::SortedSet(set), limits, blocks }
+    /// Wraps a sorted set in the large form, whose longest member has `longest` bytes.
+    pub(crate) fn of_sorted_set(
+        set: SortedSet,
+        longest: usize,
+        limits: Limits,
+        blocks: Arc<Blocks>,
+    ) -> Self {
+        NewCollection { content: Content::SortedSet(set, longest), limits, blocks }
     }
 
     /// Removes a member of a set.
@@ -219,7 +227,10 @@ impl NewCollection {
         match self.content {
             Content::Hash(hash) => NewValue::from_collection(hash, packed),
             Content::Set(set) => NewValue::from_collection(set.unwrap_or_default(), packed),
-            Content::SortedSet(set) => NewValue::from_collection(set, packed),
+            Content::SortedSet(mut set, longest) => {
+                set.settle_name(longest, self.limits.sorted_set, &self.blocks);
+                NewValue::from_collection(set, packed)
+            }
             Content::List(mut list) => {
                 list.expect(0, 0, self.limits.list);
                 NewValue::from_collection(list, packed)

@@ -264,9 +264,6 @@ pub struct NewSortedSet {
 }
 
 impl NewSortedSet {
-    /// Limits that select the large form from the start, because that form preserves -0.
-    const LARGE: SortedSetLimits = SortedSetLimits { entries: 0, value_bytes: 0 };
-
     /// Creates an empty sorted set, for a key of `store`.
     #[must_use]
     pub fn new(store: &Store) -> Self {
@@ -276,9 +273,8 @@ impl NewSortedSet {
 
     /// Returns the value to store.
     #[must_use]
-    pub fn into_collection(mut self, limits: Limits) -> NewCollection {
-        self.set.settle_name(self.longest, limits.sorted_set, &self.blocks);
-        NewCollection::of_sorted_set(self.set, limits, self.blocks)
+    pub fn into_collection(self, limits: Limits) -> NewCollection {
+        NewCollection::of_sorted_set(self.set, self.longest, limits, self.blocks)
     }
 
     /// Takes its members; it is empty afterwards.
@@ -293,20 +289,21 @@ impl NewSortedSet {
     pub fn update(&mut self, member: &Text<'_>, choose: impl FnOnce(Option<f64>) -> f64) {
         self.longest = self.longest.max(member.len());
         let new = |old| Some(choose(old));
-        if let (Some(old), Some(new)) = self.set.update(member, new, Self::LARGE, &self.blocks)
+        if let (Some(old), Some(new)) =
+            self.set.update(member, new, SortedSetLimits::LARGE, &self.blocks)
             && old == new
             && old.is_sign_negative() != new.is_sign_negative()
         {
             // A sorted set treats both zeros as equal; a sum does not.
             self.set.remove(member);
-            self.set.set(member, new, Self::LARGE, &self.blocks);
+            self.set.set(member, new, SortedSetLimits::LARGE, &self.blocks);
         }
     }
 
     /// Sets a member's score, which is not NaN.
     pub fn set(&mut self, member: &Text<'_>, score: f64) {
         self.longest = self.longest.max(member.len());
-        self.set.set(member, score, Self::LARGE, &self.blocks);
+        self.set.set(member, score, SortedSetLimits::LARGE, &self.blocks);
     }
 
     /// Borrows it for reading.
