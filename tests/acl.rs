@@ -584,6 +584,39 @@ fn a_user_that_is_removed_during_its_login_is_not_logged_in() {
     }
 }
 
+/// The removed user is the last one with restrictions.
+#[test]
+fn a_removed_user_may_do_nothing_until_it_is_disconnected() {
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let mut admin = server.connect_resp();
+    for _ in 0..50 {
+        admin.check("ACL SETUSER u reset on nopass ~a -@all +get", "+OK\r\n");
+        let mut client = server.connect_resp();
+        client.check("AUTH u pw", "+OK\r\n");
+        // The server may close the connection before it has received everything.
+        let _ = client.try_send(encode_command(&["INCR", "secret"]).repeat(5000));
+        admin.check("ACL DELUSER u", ":1\r\n");
+        client.rest();
+        admin.check("EXISTS secret", ":0\r\n");
+    }
+}
+
+#[test]
+fn a_subscription_does_not_outlive_its_permission() {
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let mut admin = server.connect_resp();
+    for _ in 0..300 {
+        admin.check("ACL SETUSER s reset on nopass allchannels +subscribe", "+OK\r\n");
+        let mut client = server.connect_resp();
+        client.check("AUTH s pw", "+OK\r\n");
+        client.send("SUBSCRIBE c0 c1 c2 c3 c4 c5 c6 c7\r\n");
+        admin.check("ACL SETUSER s resetchannels", "+OK\r\n");
+        let is_over =
+            || (admin.run("PUBSUB NUMSUB c7").list()[1] == Reply::Integer(0)).then_some(());
+        until("the subscription to end", is_over).unwrap();
+    }
+}
+
 #[test]
 fn objects_of_the_log_are_told_apart_by_their_bytes() {
     for server in both() {

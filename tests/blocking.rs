@@ -677,6 +677,42 @@ fn clients_that_are_no_longer_counted_receive_no_elements() {
     }
 }
 
+#[test]
+fn served_clients_no_longer_wait() {
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let (mut client, mut pusher) = (server.connect_resp(), server.connect_resp());
+    for (end, last) in [("RPUSH queue a", ":1\r\n"), ("CLIENT UNBLOCK {id}", ":1\r\n")] {
+        let end = end.replace("{id}", &client.run("CLIENT ID").integer().to_string());
+        for _ in 0..50 {
+            client.send("BLPOP queue 0\r\n");
+            until_blocked(&mut pusher, 1);
+            pusher.send(format!("{end}\r\nINFO clients\r\n"));
+            pusher.expect(last);
+            let text = pusher.reply().text();
+            assert!(text.contains("blocked_clients:0\r\n"), "after {end}");
+            client.reply();
+        }
+    }
+}
+
+/// An element goes to a client that was killed only before the reply of CLIENT KILL.
+#[test]
+fn killed_clients_receive_no_elements() {
+    let server = Server::nagi_with(&["--workers", "4"]);
+    let mut killer = server.connect_resp();
+    for _ in 0..300 {
+        let mut victim = server.connect_resp();
+        let id = victim.run("CLIENT ID").integer();
+        victim.send("BLPOP queue 0\r\n");
+        killer.send(format!("CLIENT KILL ID {id}\r\nRPUSH queue a\r\n"));
+        killer.expect(":1\r\n:1\r\n");
+        let received = victim.rest();
+        let left = i64::from(received.is_empty());
+        assert_eq!(killer.run("LLEN queue").integer(), left, "{}", received.escape_ascii());
+        killer.run("DEL queue");
+    }
+}
+
 /// The wait for elements is no latency.
 #[test]
 fn waits_are_no_latency_spikes() {

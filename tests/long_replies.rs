@@ -83,3 +83,25 @@ fn long_requests_delay_no_other_client() {
         assert!(short, "{} holds its worker for long", &request[..20]);
     }
 }
+
+/// Values of many megabytes are not read under a latch, or not at all.
+#[test]
+fn long_values_delay_no_tiny_request() {
+    let server = Server::nagi_with(&["--workers", "1"]);
+    let mut client = server.connect_resp();
+    let long = "9".repeat(100_000_000);
+    client.run_words(&["HSET", "h", "f", &long]);
+    client.run_words(&["ZADD", "z", "0", &long]);
+    client.run_words(&["SADD", "s", &long]);
+    client.run_words(&["SET", "k", &long]);
+    for request in ["HINCRBYFLOAT h f 1", "ZADD z 0 8a", "SORT s LIMIT 0 0", "LCS k none LEN"] {
+        let mut slices = (0..5).map(|_| {
+            longest_slice_us(&mut client);
+            client.run(request);
+            longest_slice_us(&mut client)
+        });
+        // The machine may interrupt a slice, but not in every attempt.
+        let short = slices.any(|longest_us| longest_us < 30_000);
+        assert!(short, "{request} holds its worker for long");
+    }
+}

@@ -236,3 +236,12 @@ fn a_key_does_not_expire_during_a_command() {
         assert!(is_whole, "{count} members with {ttl_ms} ms");
     }
 }
+
+/// The length of a request counts once.
+#[test]
+fn repeated_members_of_a_long_request_leave_a_listpack() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check(&format!("SADD s 1 a{}", " a".repeat(128)), ":2\r\n");
+    client.check("OBJECT ENCODING s", "$8\r\nlistpack\r\n");
+}

@@ -195,6 +195,8 @@ impl ScanOptions {
                 options.pattern = Some(rest.value()?.into());
             } else if names_only.is_some_and(|word| is(option, word)) {
                 options.names_only = true;
+            } else if is(option, "NOVALUES") {
+                return Err(Error::fixed("ERR NOVALUES option can only be used in HSCAN"));
             } else {
                 return Err(Error::SYNTAX);
             }

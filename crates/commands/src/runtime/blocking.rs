@@ -18,6 +18,8 @@ use crate::{Context, Error, Flags, HookFlags, JobProgress, Marks, Suspension, Wh
 use nagi_proto::resp::Writer;
 use nagi_store::types::collection::Limits;
 use nagi_store::{Database, Kind};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 const UNBLOCKED: Error = Error::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
@@ -93,7 +95,7 @@ pub(crate) fn wait(
             return Ok(Worked::Done);
         }
         let new = NewWaiter {
-            client: cx.client.info.id,
+            client: Arc::clone(&cx.client.info),
             database: cx.db.index(),
             keys,
             wanted,
@@ -131,7 +133,7 @@ pub(crate) fn pass_time(
         return Ok(());
     }
     let new = NewWaiter {
-        client: cx.client.info.id,
+        client: Arc::clone(&cx.client.info),
         database: cx.db.index(),
         keys: Box::default(),
         wanted: Box::new(Time),
@@ -172,7 +174,13 @@ fn block(
 ) -> Job {
     let alarm = until_ms.map(|at_ms| alarm(cx, at_ms));
     cx.client.info.mark(Marks::WAITING, true);
-    waits(cx.hooks.block(new, cx.db.store()), alarm, replies)
+    let waiting = cx.hooks.block(new, cx.db.store());
+    // CLIENT KILL marks a client before it removes it from the queues.
+    fence(Ordering::SeqCst);
+    if cx.client.info.marks().contains(Marks::KILLED) {
+        cx.hooks.abandon_wait(cx.client.info.id);
+    }
+    waits(waiting, alarm, replies)
 }
 
 /// Calls the client's waker at the time `at_ms`.

@@ -43,9 +43,17 @@ pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Resu
     check_user(cx, entry, args).map_err(|denial| error(&denial, cx.client.user_name(), entry))
 }
 
+/// Whether a client's user may have restrictions. One that was removed may do nothing, even if no
+/// other user has any.
+#[inline]
+fn may_be_limited<C: CommandSet>(cx: &Context<'_, C>) -> bool {
+    cx.client.restrictions.contains(Restrictions::NAMED_USER)
+        || cx.hooks.reasons().contains(HookFlags::LIMITED_USERS)
+}
+
 #[inline]
 fn check_user(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Result<(), Denial> {
-    match cx.hooks.reasons().contains(HookFlags::LIMITED_USERS) {
+    match may_be_limited(cx) {
         true => check_limited_user(cx, entry, args),
         false => Ok(()),
     }
@@ -128,8 +136,7 @@ pub(crate) fn refusal(cx: &mut Context<'_>) -> Error {
 
 /// Whether a waiting client must not be served, because its user has lost the permission.
 pub(crate) fn is_refused(cx: &Context<'_>, waiter: &Waiter) -> bool {
-    cx.hooks.reasons().contains(HookFlags::LIMITED_USERS)
-        && waiter.refuse(cx.server.config().users())
+    waiter.refuse(cx.server.config().users())
 }
 
 /// Checks a command that a script runs on behalf of its client's user.
@@ -154,7 +161,7 @@ pub(crate) fn check_in_script(
 
 /// Whether a client's user may read all keys with a request's command.
 pub(crate) fn reads_all_keys(cx: &mut Context<'_>, args: Args<'_>) -> bool {
-    if !cx.hooks.reasons().contains(HookFlags::LIMITED_USERS) {
+    if !may_be_limited(cx) {
         return true;
     }
     let user = cx.client.user(cx.server.config().users());
@@ -226,7 +233,7 @@ pub(crate) fn may_run_verb<'k, C: CommandSet>(
     row: &Keys,
     keys: impl Iterator<Item = &'k [u8]> + Clone,
 ) -> bool {
-    if !cx.hooks.reasons().contains(HookFlags::LIMITED_USERS) || command.is_empty() {
+    if !may_be_limited(cx) || command.is_empty() {
         return true;
     }
     let entry = cx.server.commands().find_own(command.as_bytes());

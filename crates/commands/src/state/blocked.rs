@@ -8,6 +8,7 @@
 //! A key that expires or is evicted is removed by no request. The store reports it while it holds a
 //! latch, so its clients are only noted then, and notified when no latch is held.
 
+use crate::state::client::{ClientInfo, Marks};
 use crate::state::sparse::shrink;
 use crate::state::users::Users;
 use nagi_store::accounting::{Charge, room_bytes};
@@ -196,7 +197,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Waiter {
     /// Ascending in the order of arrival.
     number: u64,
-    client: u64,
+    client: Arc<ClientInfo>,
     database: usize,
     keys: Box<[Name]>,
     wanted: Box<dyn Wanted>,
@@ -235,7 +236,7 @@ impl Waiter {
         let waits = matches!(*outcome, Outcome::Waiting);
         if waits {
             *outcome = end;
-            self.waker.wake_by_ref();
+            self.end_wait();
         }
         waits
     }
@@ -253,9 +254,15 @@ impl Waiter {
         }
         let Some(taken) = self.wanted.take(db, limits, may_take) else { return false };
         *outcome = Outcome::Served(taken);
-        drop(outcome);
-        self.waker.wake_by_ref();
+        self.end_wait();
         true
+    }
+
+    /// Makes the client's worker write the reply. The client is no longer shown as waiting already
+    /// now, for a request that follows the one that ends its wait.
+    fn end_wait(&self) {
+        self.client.mark(Marks::WAITING, false);
+        self.waker.wake_by_ref();
     }
 
     /// The key to which its elements move, if any.
@@ -269,7 +276,7 @@ impl Waiter {
 
     /// The client and the keys that it reads, if it is notified of their changes.
     pub(crate) fn tracked(&self) -> Option<(u64, impl Iterator<Item = &[u8]>)> {
-        self.tracks.then(|| (self.client, self.keys.iter().map(|key| &**key)))
+        self.tracks.then(|| (self.client.id, self.keys.iter().map(|key| &**key)))
     }
 }
 
@@ -345,7 +352,7 @@ impl Default for BlockedClients {
 /// The parts of a client's wait, before it is in the queues.
 #[derive(Debug)]
 pub(crate) struct NewWaiter {
-    pub(crate) client: u64,
+    pub(crate) client: Arc<ClientInfo>,
     pub(crate) database: usize,
     pub(crate) keys: Box<[Name]>,
     pub(crate) wanted: Box<dyn Wanted>,
@@ -422,7 +429,7 @@ impl BlockedClients {
                 self.counter(key).fetch_add(1, Ordering::Relaxed);
             }
         }
-        table.clients.insert(client, Arc::clone(&waiter));
+        table.clients.insert(waiter.client.id, Arc::clone(&waiter));
         self.clients.fetch_add(1, Ordering::Relaxed);
         enter();
         Waiting { blocked: Arc::clone(self), waiter, _charge: charge }
@@ -432,10 +439,10 @@ impl BlockedClients {
     pub(crate) fn leave(&self, waiter: &Waiter) {
         let mut table = self.table.lock();
         let is_it = |it: &Arc<Waiter>| it.number == waiter.number;
-        if !table.clients.get(&waiter.client).is_some_and(is_it) {
+        if !table.clients.get(&waiter.client.id).is_some_and(is_it) {
             return;
         }
-        table.clients.remove(&waiter.client);
+        table.clients.remove(&waiter.client.id);
         shrink(&mut table.clients);
         self.clients.fetch_sub(1, Ordering::Relaxed);
         for key in &waiter.keys {

@@ -39,6 +39,8 @@ bitflags::bitflags! {
         const TRACKS = 1 << 5;
         /// A script makes its requests.
         const IN_SCRIPT = 1 << 6;
+        /// Its user is not the default one, and may have been removed.
+        const NAMED_USER = 1 << 7;
     }
 }
 
@@ -135,6 +137,7 @@ impl Client {
         let generation = users.generation();
         let identity = Identity { name: name.into(), user: users.get(name), generation };
         let is_known = identity.user.is_some();
+        self.restrictions.set(Restrictions::NAMED_USER, name != DEFAULT_USER);
         self.identity = Some(Box::new(identity));
         is_known
     }

@@ -12,7 +12,6 @@
 //! possible: a running script could wait for its keys, and the transaction for the thread.
 
 use crate::registry::command::Flags;
-use crate::state::blocked::Name;
 use crate::state::frozen_time::FrozenTime;
 use crate::state::http_client::HttpClient;
 use crate::state::libraries::{Libraries, Library, Policy};
@@ -199,7 +198,7 @@ pub(crate) struct Outcome {
     /// The claim in the task, returned.
     pub(crate) joint: Option<Claim>,
     /// Keys that a script within a transaction may have changed, for which clients may wait.
-    pub(crate) written: Vec<Name>,
+    pub(crate) written: Vec<Arc<[u8]>>,
     /// How long a script ran.
     pub(crate) ran: Duration,
     /// Accounts for the reply, until it is in its client's output.
@@ -696,7 +695,7 @@ pub(crate) struct Leased {
     /// A claim in addition to the transaction's, extended by its scripts.
     pub(crate) joint: Option<Claim>,
     /// Keys that its scripts may have changed.
-    pub(crate) written: Vec<Name>,
+    pub(crate) written: Vec<Arc<[u8]>>,
 }
 
 /// Whether requests with these flags run scripts.

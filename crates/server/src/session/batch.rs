@@ -116,7 +116,8 @@ pub(super) fn execute<P: RequestProtocol>(
                 stopwatch.ran(place, executed(kind), next.is_none(), client, environment);
             }
         }
-        if client.closing {
+        // A client that was killed runs no further requests.
+        if client.closing || client.info.marks().contains(Marks::KILLED) {
             let state = Some(SessionState::Closing);
             return Batch { consumed: input_len, requests: count, state };
         }

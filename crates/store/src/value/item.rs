@@ -17,6 +17,7 @@ use crate::value::rope::Rope;
 use crate::value::string::{StringInput, StringValue};
 use nagi_chunk::{CHUNK_BYTES, Chunk};
 use std::cmp::Ordering;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// The length of the longest string that is stored inline.
@@ -225,7 +226,25 @@ impl<'a> Text<'a> {
 
     /// Compares this string with `item` byte by byte, like `memcmp`.
     pub(crate) fn compare(&self, item: Item<'_>) -> Ordering {
-        item.with_bytes(|bytes| self.source.cmp(bytes))
+        match item.value() {
+            // Joining it would cost more than the few bytes that usually decide.
+            StringValue::Rope(rope) => self.compare_chunks(rope.chunks().map(Deref::deref)),
+            value => value.with_bytes(|bytes| self.source.cmp(bytes)),
+        }
+    }
+
+    fn compare_chunks<'c>(&self, chunks: impl Iterator<Item = &'c [u8]>) -> Ordering {
+        let mut rest = self.source;
+        for chunk in chunks {
+            let (own, behind) = rest.split_at(rest.len().min(chunk.len()));
+            // If this string ends within the chunk, it is the lesser one.
+            match own.cmp(chunk.get(..own.len()).unwrap_or(chunk)) {
+                Ordering::Equal if own.len() < chunk.len() => return Ordering::Less,
+                Ordering::Equal => rest = behind,
+                ordering => return ordering,
+            }
+        }
+        if rest.is_empty() { Ordering::Equal } else { Ordering::Greater }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::families::elements::write;
 use crate::families::hashes::walk;
-use crate::families::strings::long_double::LongDouble;
+use crate::families::strings::long_double::{self, LongDouble};
 use crate::runtime::arguments::{integer, value};
 use crate::runtime::multi_key::{self, Claimed};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
@@ -421,9 +421,13 @@ fn hincrbyfloat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     let (key, name, limits) = (cx.key(args.at(1)), Text::to_store(args.at(2)), limits(cx));
     let sum = cx.db.update_field(key, &name, limits, Event::HIncrByFloat, |old| {
-        let old = old
-            .map_or(Some(LongDouble::parse(b"0")), |old| Some(old.with_bytes(LongDouble::parse)));
-        let sum = old.flatten().ok_or(NOT_A_FLOAT)?.checked_add(amount).ok_or(NOT_FINITE)?;
+        let old = match old {
+            None => LongDouble::parse(b"0"),
+            // It is not read under the latch.
+            Some(old) if old.len() > long_double::MAX_BYTES => None,
+            Some(old) => old.with_bytes(LongDouble::parse),
+        };
+        let sum = old.ok_or(NOT_A_FLOAT)?.checked_add(amount).ok_or(NOT_FINITE)?;
         Ok::<_, Error>(sum.format())
     })?;
     cx.reply.bulk(sum.as_bytes());

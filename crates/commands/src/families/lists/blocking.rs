@@ -299,8 +299,10 @@ pub(crate) static BRPOPLPUSH: Command = Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ClientInfo;
     use crate::state::blocked::{NewWaiter, Outcome, Permission, Waiting};
     use crate::testing::{Bench, converse};
+    use std::sync::Arc;
     use std::task::Waker;
 
     fn name(name: &str) -> Name {
@@ -321,7 +323,7 @@ mod tests {
         let keys = keys.iter().map(|key| name(key)).collect();
         let waker = Waker::noop().clone();
         let new = NewWaiter {
-            client,
+            client: Arc::new(ClientInfo { id: client, ..ClientInfo::default() }),
             database: 0,
             keys,
             wanted,

@@ -4,8 +4,8 @@
 //! after a subscription arrive after its confirmation.
 
 use crate::registry::notes::Channels;
-use crate::runtime::notification;
 use crate::runtime::suspension::Slice;
+use crate::runtime::{notification, rights};
 use crate::state::pubsub::Kind;
 use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_proto::{Args, Output};
@@ -20,7 +20,8 @@ const FLAGS: Flags = Flags::PUBSUB
     .union(Flags::STALE)
     .union(Flags::MESSAGES);
 
-/// Subscribes to all names of the request, in slices.
+/// Subscribes to all names of the request, in slices. The permission is checked again after that: a
+/// change of the user either sees the subscriptions, or is seen here.
 fn add(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Error> {
     let mut next = 1;
     cx.start(Box::new(move |cx| {
@@ -31,12 +32,21 @@ fn add(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Error
             confirm(cx, kind, word, Some(name), &before);
             next += 1;
             if slice.is_over() {
+                close_unless_permitted(cx);
                 return Ok(JobProgress::ROOM_FOR_REPLIES);
             }
         }
+        close_unless_permitted(cx);
         notification::settle(cx.server, cx.db.store());
         Ok(JobProgress::Done)
     }))
+}
+
+/// Closes the connection if its user may no longer run the request.
+fn close_unless_permitted(cx: &mut Context<'_>) {
+    let args = cx.args;
+    let entry = cx.server.commands().find(args.at(0));
+    cx.client.closing |= entry.is_some_and(|entry| rights::check(cx, entry, args).is_err());
 }
 
 /// Unsubscribes from the names in the request; without names, from all names of this kind.

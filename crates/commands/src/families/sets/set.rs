@@ -43,7 +43,9 @@ fn add_many(cx: &mut Context<'_>) -> Result<(), Error> {
             let batch = args.from(at).take(MEMBERS_PER_HOLD);
             let members: Vec<_> = batch.map(Text::to_store).collect();
             let event = (added == 0).then_some(Event::SAdd);
-            added += cx.db.add_members(key, &members, args.len() - 2, limits, event)?;
+            // As in Redis, the length of the request counts once, before its first member.
+            let expected = if at == 2 { args.len() - 2 } else { 0 };
+            added += cx.db.add_members(key, &members, expected, limits, event)?;
             at += members.len();
             if slice.is_over() && at < args.len() {
                 return Ok(false);

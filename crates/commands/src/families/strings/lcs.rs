@@ -174,9 +174,15 @@ impl Search {
     fn slice(&mut self) -> JobProgress {
         /// Steps of the path back between two readings of the clock.
         const STRIDE: usize = 1024;
+        /// Pairs of bytes between two readings of the clock.
+        const PAIRS: usize = 4096;
         let slice = Slice::begin();
+        let rows_per_reading = PAIRS / self.shorter.len().max(1) + 1;
+        if self.shorter.is_empty() {
+            self.rows = self.longer.len();
+        }
         while self.rows < self.longer.len() {
-            if slice.is_over() {
+            if self.rows.is_multiple_of(rows_per_reading) && slice.is_over() {
                 return JobProgress::NEXT_TICK;
             }
             self.fill_row();

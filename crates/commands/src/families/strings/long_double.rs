@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 
 /// Maximum bytes of text that are parsed as a number, as in Redis.
-const MAX_BYTES: usize = 5 * 1024 - 1;
+pub(crate) const MAX_BYTES: usize = 5 * 1024 - 1;
 /// Maximum digits that are parsed. Of further digits, only whether any is not zero matters.
 const MAX_DIGITS: usize = 1000;
 /// The range of powers of ten. Beyond it, a number is infinite or zero.
