@@ -3,8 +3,9 @@
 //! A sample is a whole run, so that differences between runs count as noise. With fewer than five
 //! runs on a side, no change is reported. The runs of both sides should alternate, since drift
 //! would otherwise look like a change; the output says if they did not. A figure is the median of
-//! its samples. The interval of a ratio comes from a bootstrap (Efron, 1979): both sides are
-//! resampled 2,000 times, and 95 % of the ratios lie within the interval.
+//! its samples, and the share of errors their mean. The interval of a ratio comes from a bootstrap
+//! (Efron, 1979): both sides are resampled 2,000 times, and 95 % of the ratios lie within the
+//! interval.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -81,7 +82,9 @@ struct Saved {
     servers: Vec<Named>,
     #[serde(rename = "loop")]
     loop_kind: String,
+    requests: u64,
     requests_per_second: f64,
+    errors: u64,
     latency_us: Percentiles,
     client_cpu_us_per_request: f64,
     started_unix_seconds: Option<f64>,
@@ -103,10 +106,15 @@ struct Percentiles {
     max: f64,
 }
 
+/// The name of the figure that fails a comparison by any rise, because even one error in a million
+/// requests matters.
+const ERRORS: &str = "errors %";
+
 /// A figure: its name, whether a higher value is worse, and the function that reads it.
 type Figure = (&'static str, bool, fn(&Saved) -> f64);
 
-const FIGURES: [Figure; 7] = [
+const FIGURES: [Figure; 8] = [
+    (ERRORS, true, Saved::error_percent),
     ("requests/s", false, |run| run.requests_per_second),
     ("p50 us", true, |run| run.latency_us.p50),
     ("p90 us", true, |run| run.latency_us.p90),
@@ -124,17 +132,27 @@ struct Change {
     more_is_worse: bool,
     before: f64,
     after: f64,
-    ratio: f64,
-    /// The 95 % interval of the ratio of the medians; `None` with too few runs.
+    /// The 95 % interval of the ratio; `None` with too few runs.
     interval: Option<(f64, f64)>,
 }
 
 impl Change {
+    /// Returns the ratio of both sides, if both were measured.
+    fn ratio(&self) -> Option<f64> {
+        (self.before > 0.0 && self.after > 0.0).then(|| self.after / self.before)
+    }
+
+    /// Whether nothing was measured after the change, such as the latency of replies that never
+    /// came.
+    fn is_lost(&self) -> bool {
+        self.name != ERRORS && self.before > 0.0 && self.after == 0.0
+    }
+
     /// Returns by how many percent the figure is worse; 0 if it is better or the change may be
     /// noise.
     fn worse_percent(&self) -> f64 {
-        let Some((low, high)) = self.interval else { return 0.0 };
-        let percent = (self.ratio - 1.0) * 100.0;
+        let Some(((low, high), ratio)) = self.interval.zip(self.ratio()) else { return 0.0 };
+        let percent = (ratio - 1.0) * 100.0;
         match self.more_is_worse {
             true if low > 1.0 => percent,
             false if high < 1.0 => -percent,
@@ -144,10 +162,31 @@ impl Change {
 
     fn verdict(&self) -> &'static str {
         let Some((low, high)) = self.interval else { return "too few runs" };
+        if self.ratio().is_none() {
+            return match (self.before > 0.0, self.after > 0.0) {
+                (false, false) => "not measured",
+                (true, false) if self.is_lost() => "not measured after",
+                (false, true) if self.name != ERRORS => "not measured before",
+                (true, _) => "better",
+                (false, _) => "worse",
+            };
+        }
         match (low > 1.0, high < 1.0, self.more_is_worse) {
             (true, _, true) | (_, true, false) => "worse",
             (true, _, false) | (_, true, true) => "better",
             _ => "no change beyond noise",
+        }
+    }
+
+    /// Describes the change if it is worse than `limit` percent allow.
+    fn complaint(&self, limit: f64) -> Option<String> {
+        let Change { name, before, after, .. } = self;
+        let percent = self.worse_percent();
+        match self.verdict() {
+            "too few runs" => None,
+            _ if self.is_lost() => Some(format!("{name} not measured after")),
+            "worse" if *name == ERRORS => Some(format!("{name} from {before:.4} to {after:.4}")),
+            _ => (percent > limit).then(|| format!("{name} by {percent:.1} %")),
         }
     }
 }
@@ -186,9 +225,8 @@ pub(crate) fn run(comparison: &Comparison) -> Result<(), Error> {
             "too few runs to say what is worse: {before} and {after}, and {RUNS} of each are needed"
         )));
     }
-    let worse = changes.changes.iter().filter(|change| change.worse_percent() > limit);
-    let worse: Vec<String> =
-        worse.map(|it| format!("{} by {:.1} %", it.name, it.worse_percent())).collect();
+    let worse = changes.changes.iter().filter_map(|change| change.complaint(limit));
+    let worse: Vec<String> = worse.collect();
     if worse.is_empty() {
         Ok(())
     } else {
@@ -244,6 +282,12 @@ fn compare(before: &[Saved], after: &[Saved]) -> Result<Changes, String> {
 }
 
 impl Saved {
+    /// Returns the share of requests that failed, in percent. Some errors are replies and others
+    /// are not, so the share is at most all.
+    fn error_percent(&self) -> f64 {
+        self.errors as f64 * 100.0 / self.requests.max(self.errors).max(1) as f64
+    }
+
     /// Whether two files contain the result of the same run.
     fn is_same_as(&self, other: &Saved) -> bool {
         self.seed == other.seed
@@ -300,32 +344,31 @@ fn differing(
 
 fn all_changes(before: &[Saved], after: &[Saved]) -> Vec<Change> {
     let has_enough = before.len() >= RUNS && after.len() >= RUNS;
-    let mut changes = Vec::new();
-    for (name, more_is_worse, of) in FIGURES {
+    let has_errors = before.iter().chain(after).any(|run| run.errors > 0);
+    let figures = FIGURES.iter().filter(|(name, ..)| has_errors || *name != ERRORS);
+    let change = |&(name, more_is_worse, of): &Figure| {
         let [before, after] = [before, after].map(|side| side.iter().map(of).collect::<Vec<_>>());
-        let (one, other) = (median(&mut before.clone()), median(&mut after.clone()));
-        if one > 0.0 && other > 0.0 {
-            changes.push(Change {
-                name,
-                more_is_worse,
-                before: one,
-                after: other,
-                ratio: other / one,
-                interval: has_enough.then(|| interval(&before, &after)),
-            });
+        // A median would hide that a minority of the runs failed.
+        let center = if name == ERRORS { mean } else { median };
+        Change {
+            name,
+            more_is_worse,
+            before: center(&mut before.clone()),
+            after: center(&mut after.clone()),
+            interval: has_enough.then(|| interval(&before, &after, center)),
         }
-    }
-    changes
+    };
+    figures.map(change).collect()
 }
 
-/// Returns the 95 % interval of the ratio of the medians, after by before.
-fn interval(before: &[f64], after: &[f64]) -> (f64, f64) {
+/// Returns the 95 % interval of the ratio of the centers, after by before.
+fn interval(before: &[f64], after: &[f64], center: fn(&mut [f64]) -> f64) -> (f64, f64) {
     let mut random = Rng::with_seed(1);
     let mut ratios: Vec<f64> = (0..DRAWS)
         .map(|_| {
             let mut one = drawn(before, &mut random);
             let mut other = drawn(after, &mut random);
-            median(&mut other) / median(&mut one).max(f64::MIN_POSITIVE)
+            center(&mut other) / center(&mut one).max(f64::MIN_POSITIVE)
         })
         .collect();
     ratios.sort_by(f64::total_cmp);
@@ -339,6 +382,10 @@ fn interval(before: &[f64], after: &[f64]) -> (f64, f64) {
 /// Draws a resample of the same size, with replacement.
 fn drawn(samples: &[f64], random: &mut Rng) -> Vec<f64> {
     samples.iter().filter_map(|_| samples.get(random.usize(..samples.len())).copied()).collect()
+}
+
+fn mean(samples: &mut [f64]) -> f64 {
+    samples.iter().sum::<f64>() / samples.len().max(1) as f64
 }
 
 fn median(samples: &mut [f64]) -> f64 {
@@ -372,19 +419,23 @@ impl fmt::Display for Changes {
             "", "before", "after", "ratio"
         )?;
         for change in &self.changes {
-            let Change { name, before, after, ratio, .. } = change;
+            let Change { name, before, after, .. } = change;
+            let ratio = change.ratio().map_or("?".to_owned(), |ratio| format!("{ratio:.3}"));
             let within = match change.interval {
-                Some((low, high)) => format!("{low:.3} to {high:.3}"),
-                None => "?".to_owned(),
+                Some((low, high)) if change.ratio().is_some() => format!("{low:.3} to {high:.3}"),
+                _ => "?".to_owned(),
             };
             let verdict = change.verdict();
             writeln!(
                 out,
-                "{name:<12} {before:>12.2} {after:>12.2} {ratio:>8.3}   {within:<16} {verdict}"
+                "{name:<12} {before:>12.2} {after:>12.2} {ratio:>8}   {within:<16} {verdict}"
             )?;
         }
         let [one, other] = self.runs;
         writeln!(out, "\nMedians of {one} and {other} runs.")?;
+        if self.changes.iter().any(|change| change.name == ERRORS) {
+            writeln!(out, "Errors are percent of requests, and the mean of all runs.")?;
+        }
         if !self.has_verdicts() {
             writeln!(
                 out,
@@ -408,7 +459,9 @@ mod tests {
             address: "127.0.0.1:6379".to_owned(),
             servers: vec![Named { name: "nagi 1".to_owned() }],
             loop_kind: "open".to_owned(),
+            requests: 1000,
             requests_per_second: 1000.0,
+            errors: 0,
             latency_us: Percentiles {
                 p50: us(100.0),
                 p90: us(300.0),
@@ -449,12 +502,51 @@ mod tests {
         let changes = compare(&before, &after).unwrap();
         let p99 = of(&changes, "p99 us");
         assert_eq!(p99.verdict(), "worse", "{changes}");
-        assert!((1.3..1.7).contains(&p99.ratio) && p99.worse_percent() > 30.0, "{changes}");
+        assert!(
+            (1.3..1.7).contains(&p99.ratio().unwrap()) && p99.worse_percent() > 30.0,
+            "{changes}"
+        );
         assert_eq!(of(&changes, "requests/s").verdict(), "no change beyond noise");
         assert!(changes.to_string().contains("both    open loop"), "{changes}");
         let back = compare(&after, &before).unwrap();
         assert_eq!(of(&back, "p99 us").verdict(), "better", "{back}");
         assert_eq!(of(&back, "p99 us").worse_percent(), 0.0);
+    }
+
+    #[test]
+    fn runs_in_which_requests_failed_are_worse() {
+        let before = runs(5, 1.0, 1);
+        let failed = |run: &Saved| {
+            let latency_us = Percentiles { p50: 0.0, p90: 0.0, p99: 0.0, p99_9: 0.0, max: 0.0 };
+            let run = run.clone();
+            Saved { requests: 0, requests_per_second: 0.0, errors: 30, latency_us, ..run }
+        };
+        let after: Vec<Saved> = runs(5, 1.0, 2).iter().map(failed).collect();
+        let changes = compare(&before, &after).unwrap();
+        assert_eq!(changes.changes.len(), FIGURES.len(), "{changes}");
+        let errors = of(&changes, ERRORS);
+        assert_eq!((errors.before, errors.after, errors.verdict()), (0.0, 100.0, "worse"));
+        assert_eq!(of(&changes, "p50 us").verdict(), "not measured after", "{changes}");
+        let complaints: Vec<String> =
+            changes.changes.iter().filter_map(|change| change.complaint(50.0)).collect();
+        assert!(complaints.contains(&"requests/s not measured after".to_owned()));
+        assert!(complaints.contains(&"errors % from 0.0000 to 100.0000".to_owned()));
+
+        let back = compare(&after, &before).unwrap();
+        assert_eq!(of(&back, "p50 us").verdict(), "not measured before", "{back}");
+        assert!(back.changes.iter().all(|change| change.complaint(1.0).is_none()), "{back}");
+    }
+
+    #[test]
+    fn a_minority_of_runs_with_errors_is_worse_too() {
+        let (before, mut after) = (runs(5, 1.0, 1), runs(5, 1.0, 2));
+        after[3].errors = 10;
+        let changes = compare(&before, &after).unwrap();
+        let errors = of(&changes, ERRORS);
+        assert!((errors.after - 0.2).abs() < 1e-9, "{changes}");
+        assert!(errors.complaint(50.0).is_some(), "{changes}");
+        let same = compare(&before, &runs(5, 1.0, 2)).unwrap();
+        assert!(same.changes.iter().all(|change| change.name != ERRORS), "{same}");
     }
 
     /// About one in twenty comparisons of equal runs reports a change.
