@@ -333,3 +333,28 @@ fn results_are_saved_compared_and_judged_for_scripts() {
     assert!(full.status.code() == Some(1) && error.contains("/dev/full"), "{full:?}");
     fs::remove_dir_all(&folder).expect("the folder is there");
 }
+
+#[test]
+fn outputs_that_cannot_be_written_are_refused_before_the_run() {
+    // A run would fail because no server listens at port 1.
+    for (program, option) in [
+        ("bench --port 1", "--json"),
+        ("bench --port 1", "--html"),
+        ("bench --port 1", "--hdr-log"),
+        ("bench --port 1", "--percentiles"),
+        ("calm --quick 127.0.0.1:1", "--json"),
+        ("calm --quick 127.0.0.1:1", "--html"),
+        ("storm -s 127.0.0.1:1", "--json"),
+    ] {
+        let words = program.split(' ').chain([option, "/nonexistent/file"]);
+        let run = Command::new(nagi_binary()).args(words).output().expect("nagi starts");
+        let error = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(1), "{program}: {error}");
+        assert!(error.starts_with("nagi: /nonexistent/file: No such file"), "{error}");
+    }
+    for option in ["--html", "--hdr-log", "--percentiles"] {
+        let run = bench(&["--port", "1", option, "-"]);
+        let error = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.code() == Some(2) && error.contains("only --json"), "{error}");
+    }
+}

@@ -19,9 +19,10 @@ use nagi_findings::diagnose;
 use nagi_findings::observation::{Observation, Placement};
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::interrupt::Interrupt;
+use nagi_load::output::OutputFile;
 use nagi_load::target::{Target, read_password};
 use nagi_load::text::plain;
-use report::{PrivateFile, Report};
+use report::Report;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -72,8 +73,9 @@ fn try_run(options: &DoctorOptions) -> Result<bool, String> {
     // after it.
     let is_printed = options.json.as_deref() == Some(Path::new("-"));
     let json = options.json.as_deref().filter(|_| !is_printed);
-    let json = json.map(PrivateFile::open).transpose()?;
-    let html = options.html.as_deref().map(PrivateFile::open).transpose()?;
+    let open = |path| OutputFile::open_private(path).map_err(|error| error.to_string());
+    let json = json.map(open).transpose()?;
+    let html = options.html.as_deref().map(open).transpose()?;
     let report = examine()?;
     if is_printed {
         write_out(&report.to_json()?)?;
@@ -81,10 +83,10 @@ fn try_run(options: &DoctorOptions) -> Result<bool, String> {
         write_out(&report.to_string())?;
     }
     if let Some(file) = json {
-        file.write(&report.to_json()?)?;
+        file.write(&report.to_json()?).map_err(|error| error.to_string())?;
     }
     if let Some(file) = html {
-        file.write(&report.to_html())?;
+        file.write(&report.to_html()).map_err(|error| error.to_string())?;
     }
     report.has_findings()
 }

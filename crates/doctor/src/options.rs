@@ -1,6 +1,7 @@
 //! The command line of `nagi doctor`.
 
 use nagi_client::ring::ClientConfiguration;
+use nagi_load::output::file_name;
 use std::path::PathBuf;
 
 /// Finds out what is wrong with a cache, and shows the evidence.
@@ -43,7 +44,7 @@ pub struct DoctorOptions {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write an HTML page, readable by its owner only.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_name)]
     pub html: Option<PathBuf>,
     /// List all findings with their thresholds and reasons.
     #[arg(long)]

@@ -3,7 +3,8 @@
 //! [`bench`] is `nagi bench`, [`calm`] `nagi calm` and [`storm`] `nagi storm`; [`responder`] is a
 //! server that shows the cost of the kernel and of the load itself. Modules that other tools need
 //! are public: [`target`] parses URLs, [`wire`] is a connection, [`interrupt`] handles Ctrl-C,
-//! [`login`] passwords, [`text`] formats pages, [`figures`] reads the statistics of servers.
+//! [`login`] passwords, [`text`] formats pages, [`output`] is files of results, [`figures`] reads
+//! the statistics of servers.
 
 pub mod bench;
 pub mod calm;
@@ -12,6 +13,7 @@ pub mod figures;
 pub mod interrupt;
 pub mod login;
 mod machine;
+pub mod output;
 mod pace;
 pub mod responder;
 pub mod storm;

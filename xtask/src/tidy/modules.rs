@@ -207,14 +207,29 @@ const LOAD: &[Module] = &[
     ("machine", &[]),
     ("target", &[]),
     ("login", &["target"]),
+    ("output", &[]),
     ("wire", &["clock", "interrupt", "target"]),
     ("figures", &["wire"]),
     (
         "bench",
-        &["clock", "figures", "interrupt", "machine", "pace", "tally", "target", "text", "wire"],
+        &[
+            "clock",
+            "figures",
+            "interrupt",
+            "machine",
+            "output",
+            "pace",
+            "tally",
+            "target",
+            "text",
+            "wire",
+        ],
     ),
-    ("storm", &["bench", "clock", "figures", "interrupt", "login", "machine", "tally", "text"]),
-    ("calm", &["clock", "interrupt", "pace", "tally", "target", "text", "wire"]),
+    (
+        "storm",
+        &["bench", "clock", "figures", "interrupt", "login", "machine", "output", "tally", "text"],
+    ),
+    ("calm", &["clock", "interrupt", "output", "pace", "tally", "target", "text", "wire"]),
 ];
 
 const DOCTOR: &[Module] = &[

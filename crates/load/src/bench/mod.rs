@@ -56,6 +56,7 @@ pub use timeline::Second;
 pub use verified::Verified;
 
 use crate::interrupt::Interrupt;
+use outputs::Outputs;
 
 /// Runs the benchmark and writes its report, or compares saved ones.
 ///
@@ -67,13 +68,14 @@ pub fn run(options: &BenchOptions) -> Result<(), Error> {
         return compare::run(comparison);
     }
     let interrupt = Interrupt::on_signals().map_err(Error::Options)?;
+    let outputs = Outputs::open(options)?;
     if let Some(sweep) = &options.sweep {
         let swept = sweeps::measure(sweep, options, &interrupt)?;
-        outputs::write_sweep(options, &swept)?;
+        outputs.write_sweep(&swept)?;
         return swept.runs.iter().try_for_each(|run| verdict(options, &run.report));
     }
     let measured = trials::measured(options, &interrupt)?;
-    outputs::write(options, &measured)?;
+    outputs.write(&measured)?;
     verdict(options, &measured.report)
 }
 

@@ -15,6 +15,7 @@ use super::requests::Ttl;
 use super::sizes::Sizes;
 use super::slo::Slo;
 use super::sweep::Sweep;
+use crate::output::file_name;
 use crate::pace::Arrivals;
 use crate::target;
 
@@ -176,13 +177,13 @@ pub struct BenchOptions {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write the report as a self-contained HTML page with plots.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_name)]
     pub html: Option<PathBuf>,
     /// Write the latencies of each second as an HdrHistogram log (V2), in nanoseconds.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_name)]
     pub hdr_log: Option<PathBuf>,
     /// Write the percentile distribution in milliseconds, for HdrHistogram's plotter.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_name)]
     pub percentiles: Option<PathBuf>,
     /// Report each second on standard error even if it is not a terminal.
     #[arg(long)]

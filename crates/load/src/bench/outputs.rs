@@ -1,68 +1,98 @@
-//! Writes a report to standard output and to the files in the options.
+//! The outputs of a run: a report on standard output, and the files in the options.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::hdr;
 use super::options::BenchOptions;
 use super::page;
 use super::phases::Measured;
 use super::sweeps::Swept;
+use crate::output::OutputFile;
 
-/// Writes all requested outputs. Text is written first, so that it appears even if a file cannot be
-/// written.
-///
-/// # Errors
-/// A file cannot be written; the error contains its name and the reason.
-pub(crate) fn write(options: &BenchOptions, measured: &Measured) -> io::Result<()> {
-    let report = &measured.report;
-    write_text(options, &report.to_string(), &|| serde_json::to_string_pretty(report))?;
-    let title = format!("nagi bench {}: {}", report.version, report.title());
-    if let (Some(path), Some(log)) = (&options.hdr_log, &measured.log) {
-        write_file(path, &log.text(&title).map_err(io::Error::other)?)?;
-    }
-    if let Some(path) = &options.percentiles {
-        write_file(path, &hdr::distribution(&measured.total.latencies, &title))?;
-    }
-    if let Some(path) = &options.html {
-        write_file(path, &page::render(measured).map_err(io::Error::other)?)?;
-    }
-    Ok(())
+/// The outputs that the options request.
+#[derive(Debug)]
+pub(crate) struct Outputs<'a> {
+    options: &'a BenchOptions,
+    json: Option<OutputFile<'a>>,
+    html: Option<OutputFile<'a>>,
+    hdr_log: Option<OutputFile<'a>>,
+    percentiles: Option<OutputFile<'a>>,
 }
 
-/// Writes all requested outputs of a sweep, text first.
-///
-/// # Errors
-/// A file cannot be written; the error contains its name and the reason.
-pub(crate) fn write_sweep(options: &BenchOptions, swept: &Swept) -> io::Result<()> {
-    write_text(options, &swept.to_string(), &|| serde_json::to_string_pretty(swept))?;
-    if let Some(path) = &options.html {
-        let page = page::render_sweep(swept.sweep.name(), &swept.runs);
-        write_file(path, &page.map_err(io::Error::other)?)?;
+impl<'a> Outputs<'a> {
+    /// Opens the files.
+    ///
+    /// # Errors
+    /// A file cannot be written; the error contains its name and the reason.
+    pub(crate) fn open(options: &'a BenchOptions) -> io::Result<Self> {
+        let open = |path: &'a Option<PathBuf>| {
+            path.as_deref().filter(|path| !is_stdout(path)).map(OutputFile::open).transpose()
+        };
+        Ok(Outputs {
+            options,
+            json: open(&options.json)?,
+            html: open(&options.html)?,
+            hdr_log: open(&options.hdr_log)?,
+            percentiles: open(&options.percentiles)?,
+        })
     }
-    Ok(())
+
+    /// Writes all requested outputs. Text is written first, so that it appears even if a file
+    /// cannot be written.
+    ///
+    /// # Errors
+    /// A file cannot be written; the error contains its name and the reason.
+    pub(crate) fn write(self, measured: &Measured) -> io::Result<()> {
+        let report = &measured.report;
+        let json = || serde_json::to_string_pretty(report);
+        write_text((self.options, self.json), &report.to_string(), &json)?;
+        let title = format!("nagi bench {}: {}", report.version, report.title());
+        if let (Some(file), Some(log)) = (self.hdr_log, &measured.log) {
+            file.write(&log.text(&title).map_err(io::Error::other)?)?;
+        }
+        if let Some(file) = self.percentiles {
+            file.write(&hdr::distribution(&measured.total.latencies, &title))?;
+        }
+        if let Some(file) = self.html {
+            file.write(&page::render(measured).map_err(io::Error::other)?)?;
+        }
+        Ok(())
+    }
+
+    /// Writes all requested outputs of a sweep, text first.
+    ///
+    /// # Errors
+    /// A file cannot be written; the error contains its name and the reason.
+    pub(crate) fn write_sweep(self, swept: &Swept) -> io::Result<()> {
+        let json = || serde_json::to_string_pretty(swept);
+        write_text((self.options, self.json), &swept.to_string(), &json)?;
+        if let Some(file) = self.html {
+            let page = page::render_sweep(swept.sweep.name(), &swept.runs);
+            file.write(&page.map_err(io::Error::other)?)?;
+        }
+        Ok(())
+    }
 }
 
-/// Writes text and JSON to standard output or to files, as the options say.
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Writes text and JSON to standard output or to a file, as the options say.
 fn write_text(
-    options: &BenchOptions,
+    (options, file): (&BenchOptions, Option<OutputFile<'_>>),
     text: &str,
     json: &dyn Fn() -> serde_json::Result<String>,
 ) -> io::Result<()> {
-    let json_only = options.json.as_deref() == Some(Path::new("-"));
+    let json_only = options.json.as_deref().is_some_and(is_stdout);
     let silent = json_only || (options.quiet && options.json.is_some());
     if !silent {
         io::stdout().lock().write_all(text.as_bytes())?;
     }
-    match &options.json {
-        Some(_) if json_only => io::stdout().lock().write_all((json()? + "\n").as_bytes()),
-        Some(path) => write_file(path, &(json()? + "\n")),
+    match file {
+        Some(file) => file.write(&(json()? + "\n")),
+        None if json_only => io::stdout().lock().write_all((json()? + "\n").as_bytes()),
         None => Ok(()),
     }
-}
-
-/// Writes a file. An error contains the file's name.
-fn write_file(path: &Path, text: &str) -> io::Result<()> {
-    std::fs::write(path, text)
-        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }

@@ -18,7 +18,7 @@ mod settings;
 mod stops;
 mod written;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use nagi_client::{Address, Protocol};
@@ -27,6 +27,7 @@ pub use options::CalmOptions;
 
 use crate::clock::{SECOND, now_ns};
 use crate::interrupt::{INTERRUPTED, Interrupt};
+use crate::output::OutputFile;
 use crate::target::Target;
 use context::StepContext;
 use disturbances::Disturbance;
@@ -69,6 +70,7 @@ pub fn run(options: &CalmOptions) -> Result<(), String> {
         .iter()
         .map(|url| Target::parse(url, password.as_deref()))
         .collect::<Result<_, _>>()?;
+    let outputs = Outputs::open(options).map_err(|error| error.to_string())?;
     let interrupt = Interrupt::on_signals()?;
     let mut servers = Vec::new();
     for target in targets {
@@ -86,7 +88,7 @@ pub fn run(options: &CalmOptions) -> Result<(), String> {
     }
     // Results obtained before an early end are valid, so they are reported.
     if !results.is_empty() {
-        write(options, &run.report(results, ended.clone().err()))?;
+        outputs.write(&run.report(results, ended.clone().err()))?;
     }
     ended
 }
@@ -100,7 +102,7 @@ fn list(options: &CalmOptions, scale: &Scale) -> Result<(), String> {
             text += &format!("{:<29}needs --i-may-destroy-data: {danger}\n", "");
         }
     }
-    std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
+    io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
 }
 
 fn refuse_danger(server: &Server) -> Result<(), String> {
@@ -120,7 +122,7 @@ impl Run<'_> {
     /// Prints a line on standard error. A failure to write does not end the run.
     fn print_progress(&self, line: &str) {
         if !self.options.quiet {
-            let _ = writeln!(std::io::stderr(), "{line}");
+            let _ = writeln!(io::stderr(), "{line}");
         }
     }
 
@@ -333,21 +335,33 @@ impl Run<'_> {
     }
 }
 
-fn write(options: &CalmOptions, report: &Report) -> Result<(), String> {
-    let save = |path: &Path, text: &str| {
-        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    if let Some(path) = &options.html {
-        save(path, &page::render(report))?;
+/// The files that the options request.
+struct Outputs<'a> {
+    prints_json: bool,
+    json: Option<OutputFile<'a>>,
+    html: Option<OutputFile<'a>>,
+}
+
+impl<'a> Outputs<'a> {
+    fn open(options: &'a CalmOptions) -> io::Result<Self> {
+        let prints_json = options.json.as_deref() == Some(Path::new("-"));
+        let json = options.json.as_deref().filter(|_| !prints_json);
+        let json = json.map(OutputFile::open).transpose()?;
+        let html = options.html.as_deref().map(OutputFile::open).transpose()?;
+        Ok(Outputs { prints_json, json, html })
     }
-    let mut text = report.to_string();
-    if let Some(path) = &options.json {
-        let json = report.to_json()?;
-        if path == Path::new("-") {
-            text = json;
-        } else {
-            save(path, &json)?;
+
+    /// Writes all outputs. The table is written first, so that it appears even if a file cannot be
+    /// written.
+    fn write(self, report: &Report) -> Result<(), String> {
+        let text = if self.prints_json { report.to_json()? } else { report.to_string() };
+        io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+        if let Some(file) = self.json {
+            file.write(&report.to_json()?).map_err(|error| error.to_string())?;
         }
+        if let Some(file) = self.html {
+            file.write(&page::render(report)).map_err(|error| error.to_string())?;
+        }
+        Ok(())
     }
-    std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
 }

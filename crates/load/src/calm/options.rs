@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::disturbances;
 use super::scale::Scale;
+use crate::output::file_name;
 use crate::target;
 
 /// Measures the latency of servers while they are disturbed.
@@ -58,7 +59,7 @@ pub struct CalmOptions {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write an HTML page that compares the servers.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_name)]
     pub html: Option<PathBuf>,
     /// Show no progress on standard error.
     #[arg(long, short)]

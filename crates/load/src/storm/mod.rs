@@ -22,6 +22,7 @@ use crate::bench::Identity;
 use crate::clock::{SECOND, now_ns};
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
+use crate::output::OutputFile;
 use crate::tally::{Errors, LONGEST_NS, Latencies};
 
 /// Maximum requests in flight on a connection with -b.
@@ -44,6 +45,8 @@ const BAR: u64 = 40;
 pub fn run(options: &StormOptions) -> Result<(), String> {
     options.check()?;
     let interrupt = Interrupt::on_signals()?;
+    let file = options.json.as_deref().filter(|path| *path != Path::new("-"));
+    let file = file.map(OutputFile::open).transpose().map_err(|error| error.to_string())?;
     let settings = options.settings()?;
     let ring = options.like.ring(options.servers.clone());
     let run = Run { options, servers: servers::identify(&ring, &settings)?, settings, interrupt };
@@ -54,7 +57,7 @@ pub fn run(options: &StormOptions) -> Result<(), String> {
             break;
         }
     }
-    write(options, &reports)?;
+    write(options, file, &reports)?;
     let failed: u64 = reports.iter().map(|report| report.set.failed + report.get.failed).sum();
     let reasons = reports.iter().flat_map(|report| [&report.set, &report.get]);
     match reasons.flat_map(|phase| phase.errors.iter()).next() {
@@ -73,19 +76,22 @@ struct Run<'a> {
 
 /// Writes the requested outputs. Text is written first, so that it appears even if the file cannot
 /// be written.
-fn write(options: &StormOptions, reports: &[Report]) -> Result<(), String> {
+fn write(
+    options: &StormOptions,
+    file: Option<OutputFile<'_>>,
+    reports: &[Report],
+) -> Result<(), String> {
     let print =
         |text: &str| io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string());
     let json = || serde_json::to_string_pretty(reports).map_err(|error| error.to_string());
-    if options.json.as_deref() == Some(Path::new("-")) {
+    if options.json.is_some() && file.is_none() {
         return print(&(json()? + "\n"));
     }
     let text: Vec<String> = reports.iter().map(ToString::to_string).collect();
     print(&text.join("\n"))?;
-    match &options.json {
+    match file {
         None => Ok(()),
-        Some(path) => std::fs::write(path, json()? + "\n")
-            .map_err(|error| format!("{}: {error}", path.display())),
+        Some(file) => file.write(&(json()? + "\n")).map_err(|error| error.to_string()),
     }
 }
 
