@@ -358,3 +358,21 @@ fn outputs_that_cannot_be_written_are_refused_before_the_run() {
         assert!(run.status.code() == Some(2) && error.contains("only --json"), "{error}");
     }
 }
+
+#[test]
+fn unread_output_is_no_failure() {
+    let server = Server::nagi();
+    let (resp, memcached) = (server.resp().port(), server.memcached_address());
+    for arguments in [
+        "calm --list".to_owned(),
+        format!("bench --port {resp} -n 10 -c 1"),
+        format!("storm -n 10 -s {memcached}"),
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut run = Command::new(nagi_binary());
+        let run = run.args(arguments.split(' ')).stdout(writer).output().expect("nagi starts");
+        let error = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success() && error.is_empty(), "{arguments}: {error}");
+    }
+}

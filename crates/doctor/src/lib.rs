@@ -19,7 +19,7 @@ use nagi_findings::diagnose;
 use nagi_findings::observation::{Observation, Placement};
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::interrupt::Interrupt;
-use nagi_load::output::OutputFile;
+use nagi_load::output::{OutputFile, print};
 use nagi_load::target::{Target, read_password};
 use nagi_load::text::plain;
 use report::Report;
@@ -167,10 +167,7 @@ fn is_empty(observation: &Observation) -> bool {
 }
 
 fn write_out(text: &str) -> Result<(), String> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.to_string()),
-        _ => Ok(()),
-    }
+    print(text.as_bytes()).map_err(|error| error.to_string())
 }
 
 /// A progress line on standard error, shown if that is a terminal.

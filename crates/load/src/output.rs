@@ -1,5 +1,5 @@
-//! Files that results are written to. They are opened before the run, because the results would be
-//! lost if that were impossible after it.
+//! Standard output, and files that results are written to. These are opened before the run, because
+//! the results would be lost if that were impossible after it.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -67,6 +67,27 @@ impl<'a> OutputFile<'a> {
 
 fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// The result of writing to standard output. It is no error if the reader closes it early, as
+/// `head` does.
+///
+/// # Errors
+/// The error of the writing, except of a closed pipe.
+pub fn unless_unread(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// Writes a text to standard output.
+///
+/// # Errors
+/// The output cannot be written, for example because the disk is full.
+pub fn print(text: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    unless_unread(out.write_all(text).and_then(|()| out.flush()))
 }
 
 /// Parses the name of an output that cannot be standard output.

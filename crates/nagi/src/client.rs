@@ -14,9 +14,10 @@ use nagi_client::ring::{
 };
 use nagi_client::wire::Dialect;
 use nagi_load::login::LoginOptions;
+use nagi_load::output::print;
 use nagi_load::text::plain;
 
-use crate::screen::{complain, print};
+use crate::screen::complain;
 
 /// The number of keys by which configurations are compared if no keys are given.
 const COMPARED_KEYS: usize = 100_000;

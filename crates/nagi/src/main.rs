@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use nagi_load::{bench, calm, responder, storm};
+use nagi_load::{bench, calm, output, responder, storm};
 use serve::Role;
 
 /// An in-memory cache server that speaks Redis' and memcached's protocols.
@@ -133,14 +133,14 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut completed(), "nagi", &mut script);
-            screen::print(&script)?;
+            output::print(&script)?;
         }
         Command::Man { directory: Some(folder), .. } => {
             write_pages(&documented(), &folder).map_err(|error| {
                 format!("cannot write manual pages to {}: {error}", folder.display())
             })?;
         }
-        Command::Man { page, .. } => screen::print(manual(page.as_deref())?.as_bytes())?,
+        Command::Man { page, .. } => output::print(manual(page.as_deref())?.as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
 }

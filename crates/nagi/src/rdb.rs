@@ -1,8 +1,8 @@
 //! `nagi check-rdb` and `nagi rdb-stats`: their options and output.
 
-use crate::screen::print;
 use clap::{Args, ValueEnum};
 use nagi_load::clock::unix_ms;
+use nagi_load::output::print;
 use nagi_persist::inspect::{self, Grouping};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};

@@ -5,23 +5,6 @@ use clap::error::ErrorKind;
 use nagi_server::{Protocol, Running};
 use std::io::{self, IsTerminal, Write as _, stdout};
 
-/// The result of writing to standard output. It is no error if the reader closes it early, as
-/// `head` does.
-pub(crate) fn unless_unread(written: io::Result<()>) -> io::Result<()> {
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
-}
-
-/// Writes a text to standard output.
-///
-/// # Errors
-/// The output cannot be written, for example because the disk is full.
-pub(crate) fn print(text: &[u8]) -> io::Result<()> {
-    unless_unread(stdout().lock().write_all(text).and_then(|()| stdout().flush()))
-}
-
 /// Writes a line to standard error. If that fails, only the exit status reports the error.
 pub(crate) fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "nagi: {what}");

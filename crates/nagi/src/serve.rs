@@ -3,6 +3,7 @@
 use crate::arguments::{self, Arguments, Print};
 use crate::{allocator, memcached, screen};
 use clap::{Arg, ArgAction, Command};
+use nagi_load::output;
 use nagi_server::config::{Config, Kind, settings};
 use nagi_server::config::{
     Directive, Loaded, Origin, Setting, load, read_file, read_options, read_text,
@@ -105,9 +106,9 @@ pub(crate) fn run(words: &[String], role: Role) -> Result<ExitCode, Box<dyn Erro
     let arguments = arguments::parse(words)?;
     match arguments.print {
         Some(Print::Help) => {
-            screen::unless_unread(command().bin_name("nagi serve").print_help())?;
+            output::unless_unread(command().bin_name("nagi serve").print_help())?;
         }
-        Some(Print::Version) => screen::print(role.version().as_bytes())?,
+        Some(Print::Version) => output::print(role.version().as_bytes())?,
         None => return start_as(&arguments, role, &[]),
     }
     Ok(ExitCode::SUCCESS)
@@ -117,8 +118,8 @@ pub(crate) fn run(words: &[String], role: Role) -> Result<ExitCode, Box<dyn Erro
 pub(crate) fn run_memcached(words: &[String]) -> Result<ExitCode, Box<dyn Error>> {
     let flags = memcached::parse(words)?;
     match flags.arguments.print {
-        Some(Print::Help) => screen::print(memcached::usage().as_bytes())?,
-        Some(Print::Version) => screen::print(Role::Memcached.version().as_bytes())?,
+        Some(Print::Help) => output::print(memcached::usage().as_bytes())?,
+        Some(Print::Version) => output::print(Role::Memcached.version().as_bytes())?,
         None => {
             if let Some(user) = &flags.user {
                 daemon::become_user(user)?;

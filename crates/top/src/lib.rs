@@ -11,12 +11,13 @@ mod screen;
 mod view;
 
 use nagi_load::interrupt::Interrupt;
+use nagi_load::output::print;
 use nagi_load::target::{Target, read_password};
 use nagi_load::wire::Wire;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use sample::Sample;
 use screen::{KeyAction, Screen};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -62,10 +63,7 @@ fn print_once(target: &Target, first: &Sample, options: &TopOptions) -> Result<(
     std::thread::sleep(Duration::from_secs_f64(options.interval));
     let second = Sample::take(&mut open(target)?)?;
     let text = plain::print(&view::view(&target.name, first, &second, options.sort));
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.to_string()),
-        _ => Ok(()),
-    }
+    print(text.as_bytes()).map_err(|error| error.to_string())
 }
 
 type Sampled = Result<Sample, String>;

@@ -16,6 +16,7 @@ use fastrand::Rng;
 use serde::Deserialize;
 
 use super::error::Error;
+use crate::output::print;
 use crate::text::plain;
 
 /// Minimum number of runs on each side to distinguish a change from noise.
@@ -217,7 +218,7 @@ pub(crate) fn run(comparison: &Comparison) -> Result<(), Error> {
     };
     let (before, after) = (read(&comparison.before)?, read(&comparison.after)?);
     let changes = compare(&before, &after).map_err(Error::Options)?;
-    std::io::Write::write_all(&mut std::io::stdout().lock(), changes.to_string().as_bytes())?;
+    print(changes.to_string().as_bytes())?;
     let Some(limit) = comparison.fail_above else { return Ok(()) };
     if !changes.has_verdicts() {
         let [before, after] = changes.runs;

@@ -1,6 +1,6 @@
 //! The outputs of a run: a report on standard output, and the files in the options.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::hdr;
@@ -8,7 +8,7 @@ use super::options::BenchOptions;
 use super::page;
 use super::phases::Measured;
 use super::sweeps::Swept;
-use crate::output::OutputFile;
+use crate::output::{OutputFile, print};
 
 /// The outputs that the options request.
 #[derive(Debug)]
@@ -88,11 +88,11 @@ fn write_text(
     let json_only = options.json.as_deref().is_some_and(is_stdout);
     let silent = json_only || (options.quiet && options.json.is_some());
     if !silent {
-        io::stdout().lock().write_all(text.as_bytes())?;
+        print(text.as_bytes())?;
     }
     match file {
         Some(file) => file.write(&(json()? + "\n")),
-        None if json_only => io::stdout().lock().write_all((json()? + "\n").as_bytes()),
+        None if json_only => print((json()? + "\n").as_bytes()),
         None => Ok(()),
     }
 }

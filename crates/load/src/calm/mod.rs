@@ -27,7 +27,7 @@ pub use options::CalmOptions;
 
 use crate::clock::{SECOND, now_ns};
 use crate::interrupt::{INTERRUPTED, Interrupt};
-use crate::output::OutputFile;
+use crate::output::{OutputFile, print};
 use crate::target::Target;
 use context::StepContext;
 use disturbances::Disturbance;
@@ -102,7 +102,7 @@ fn list(options: &CalmOptions, scale: &Scale) -> Result<(), String> {
             text += &format!("{:<29}needs --i-may-destroy-data: {danger}\n", "");
         }
     }
-    io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
+    print(text.as_bytes()).map_err(|error| error.to_string())
 }
 
 fn refuse_danger(server: &Server) -> Result<(), String> {
@@ -355,7 +355,7 @@ impl<'a> Outputs<'a> {
     /// written.
     fn write(self, report: &Report) -> Result<(), String> {
         let text = if self.prints_json { report.to_json()? } else { report.to_string() };
-        io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+        print(text.as_bytes()).map_err(|error| error.to_string())?;
         if let Some(file) = self.json {
             file.write(&report.to_json()?).map_err(|error| error.to_string())?;
         }

@@ -5,7 +5,7 @@ mod options;
 mod report;
 mod servers;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use crate::bench::Identity;
 use crate::clock::{SECOND, now_ns};
 use crate::interrupt::Interrupt;
 use crate::machine::Machine;
-use crate::output::OutputFile;
+use crate::output::{OutputFile, print};
 use crate::tally::{Errors, LONGEST_NS, Latencies};
 
 /// Maximum requests in flight on a connection with -b.
@@ -81,8 +81,7 @@ fn write(
     file: Option<OutputFile<'_>>,
     reports: &[Report],
 ) -> Result<(), String> {
-    let print =
-        |text: &str| io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string());
+    let print = |text: &str| print(text.as_bytes()).map_err(|error| error.to_string());
     let json = || serde_json::to_string_pretty(reports).map_err(|error| error.to_string());
     if options.json.is_some() && file.is_none() {
         return print(&(json()? + "\n"));
