@@ -376,3 +376,17 @@ fn unread_output_is_no_failure() {
         assert!(run.status.success() && error.is_empty(), "{arguments}: {error}");
     }
 }
+
+#[test]
+fn a_save_that_the_run_does_not_reach_is_not_made() {
+    let server = Server::nagi();
+    let port = server.resp().port().to_string();
+    let late = bench(&["--port", &port, "--seconds", "1", "--bgsave-after-seconds", "1"]);
+    let error = String::from_utf8_lossy(&late.stderr);
+    assert!(late.status.code() == Some(1) && error.contains("before the save"), "{error}");
+    let run = ["--port", &port, "-n", "10", "-c", "1", "--bgsave-after-seconds", "3600"];
+    let text = String::from_utf8_lossy(&bench(&run).stdout).into_owned();
+    assert!(text.contains("BGSAVE: the run ended before the save"), "{text}");
+    let commands = server.connect_resp().run("INFO commandstats").text();
+    assert!(!commands.contains("cmdstat_bgsave"), "{commands}");
+}

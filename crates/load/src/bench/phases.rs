@@ -133,10 +133,13 @@ fn carry_out_during_save(
         end_ns: plan.end_ns,
         shown: timeline.shown(),
         interrupt: &plan.interrupt,
+        load_ended: Interrupt::default(),
     };
     thread::scope(|scope| {
         let save = scope.spawn(|| watch.follow());
-        carry_out(plan, workers, timeline)?;
+        let carried_out = carry_out(plan, workers, timeline);
+        watch.load_ended.set();
+        carried_out?;
         let panicked = |_| io::Error::other("the thread that asks for the save panicked");
         Ok(save.join().map_err(panicked)?.map(Some))
     })

@@ -121,6 +121,8 @@ pub(crate) struct Watch<'a> {
     /// Whether progress is printed.
     pub(crate) shown: bool,
     pub(crate) interrupt: &'a Interrupt,
+    /// Set when the load has ended, since a save after it would disturb nothing.
+    pub(crate) load_ended: Interrupt,
 }
 
 impl Watch<'_> {
@@ -142,7 +144,9 @@ impl Watch<'_> {
             None => format!("BGSAVE: {error}"),
         };
         let mut wire = self.server.wire(self.interrupt).map_err(broken)?;
-        self.interrupt.sleep_until(self.measure_ns + self.margin_ns)?;
+        self.load_ended
+            .sleep_until(self.measure_ns + self.margin_ns)
+            .map_err(|_| "BGSAVE: the run ended before the save".to_owned())?;
         let asked_ns = now_ns();
         self.marks.asked_ns.store(asked_ns, Ordering::Release);
         wire.run("BGSAVE").map_err(broken)?;

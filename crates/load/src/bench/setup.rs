@@ -67,6 +67,13 @@ pub(crate) fn resolve(mut options: BenchOptions) -> Result<BenchOptions, Error> 
     if options.seconds == Some(0.0) {
         return Err(Error::Options("--seconds is 0: nothing to measure".to_owned()));
     }
+    if let Some((after, seconds)) = options.bgsave_after_seconds.zip(options.seconds)
+        && after >= seconds
+    {
+        return Err(Error::Options(format!(
+            "--bgsave-after-seconds {after}: the run ends before the save, after {seconds} s"
+        )));
+    }
     Ok(options)
 }
 
