@@ -4,7 +4,8 @@
 use harness::{Server, nagi_binary, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
@@ -389,4 +390,29 @@ fn a_save_that_the_run_does_not_reach_is_not_made() {
     assert!(text.contains("BGSAVE: the run ended before the save"), "{text}");
     let commands = server.connect_resp().run("INFO commandstats").text();
     assert!(!commands.contains("cmdstat_bgsave"), "{commands}");
+}
+
+#[test]
+fn the_wait_for_a_server_that_stalls_is_a_part_of_the_run() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port().to_string();
+    std::thread::spawn(move || listener.incoming().flatten().for_each(answer_five));
+    let run = ["--port", &port, "-c", "1", "-n", "99", "--ratio", "0:1", "--json", "-"];
+    let run = bench(&[&run[..], &["--reply-timeout-seconds", "0.5"]].concat());
+    let report: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    assert_eq!((&report["requests"], &report["errors"]), (&5.into(), &1.into()), "{report}");
+    assert!(report["seconds"].as_f64() >= Some(0.5), "{report}");
+}
+
+/// Answers five writes of a connection, and no more. Its first requests are about the server.
+fn answer_five(mut socket: TcpStream) {
+    let (mut buffer, mut answered) = ([0; 4096], 0);
+    while let Ok(received @ 1..) = socket.read(&mut buffer) {
+        let is_write = buffer[..received].windows(3).any(|word| word == b"SET");
+        answered += u32::from(is_write);
+        let reply: &[u8] = if is_write { b"+OK\r\n" } else { b"-ERR unknown\r\n" };
+        if answered <= 5 && socket.write_all(reply).is_err() {
+            return;
+        }
+    }
 }

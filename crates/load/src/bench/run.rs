@@ -198,10 +198,13 @@ impl<'a> Run<'a> {
             self.retry(now);
             self.take_due(now);
         }
-        self.give_up(now);
         if now >= self.end_ns {
             self.reached_ns = self.reached_ns.max(self.end_ns);
+        } else if self.unanswered_requests > 0 || self.lost_links > 0 {
+            // The wait for a server that stalls is a part of a run without a given end.
+            self.reached_ns = self.reached_ns.max(now);
         }
+        self.give_up(now);
         self.report(self.next_tick_ns, true)
     }
 
