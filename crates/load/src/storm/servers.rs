@@ -73,8 +73,24 @@ fn is_silent(reason: &Reason) -> bool {
     match reason {
         Reason::Broken(_) => true,
         Reason::Refused(text) => {
-            !["NOAUTH", "WRONGPASS", "CLIENT_ERROR"].iter().any(|start| text.starts_with(start))
+            let demands = ["NOAUTH", "WRONGPASS", "CLIENT_ERROR", "Auth failure"];
+            !demands.iter().any(|start| text.starts_with(start))
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_asks_for_a_password_is_not_silent() {
+        let silent = |text: &str| is_silent(&Reason::Refused(text.to_owned()));
+        for text in ["NOAUTH Authentication required.", "Auth failure", "Auth failure."] {
+            assert!(!silent(text), "{text}");
+        }
+        assert!(silent("NOPERM no permission"));
+        assert!(is_silent(&Reason::Broken("closed by the server".to_owned())));
     }
 }
