@@ -2,12 +2,19 @@
 //! main settings, and how to stop the server.
 
 use clap::error::ErrorKind;
+use nagi_load::text::plain;
 use nagi_server::{Protocol, Running};
 use std::io::{self, IsTerminal, Write as _, stdout};
 
-/// Writes a line to standard error. If that fails, only the exit status reports the error.
+/// Writes a text to standard error, without control characters, which may come from a server. If
+/// that fails, only the exit status reports the error.
 pub(crate) fn complain(what: &str) {
-    let _ = writeln!(io::stderr(), "nagi: {what}");
+    let _ = writeln!(io::stderr(), "nagi: {}", plain_lines(what));
+}
+
+fn plain_lines(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(plain).collect();
+    lines.join("\n")
 }
 
 /// Why the value of an option is refused, in one line; `None` for any other error.
@@ -19,7 +26,7 @@ pub(crate) fn value_refusal(error: &clap::Error) -> Option<String> {
     let lines = text.lines().take_while(|line| !line.starts_with("For more"));
     let lines: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
     let line = lines.join(" ");
-    Some(nagi_load::text::plain(line.strip_prefix("error: ").unwrap_or(&line)))
+    Some(plain(line.strip_prefix("error: ").unwrap_or(&line)))
 }
 
 /// Shows the start screen, in bold and dim on a terminal.
@@ -82,4 +89,14 @@ fn addresses(server: &Running, protocol: Protocol) -> String {
     let endpoints = server.endpoints().into_iter().filter(|endpoint| endpoint.protocol == protocol);
     let addresses: Vec<String> = endpoints.map(|endpoint| endpoint.address.to_string()).collect();
     if addresses.is_empty() { "off".to_owned() } else { addresses.join("  ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_keep_their_lines_but_no_escape_sequences() {
+        assert_eq!(plain_lines("a\x1b[2J\nb\r"), "a\u{fffd}[2J\nb\u{fffd}");
+    }
 }

@@ -128,7 +128,7 @@ fn show(
                 samples_seen.take(sample, screen.is_paused);
                 screen.take(samples_seen.view(name, screen.sort));
             }
-            Ok(Err(why)) => screen.failure = Some(why),
+            Ok(Err(why)) => screen.failure = Some(nagi_load::text::plain(&why)),
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => {}
         }
         terminal.draw(|frame| screen.draw(frame))?;

@@ -52,7 +52,7 @@ struct Pair<'a> {
 
 impl Pair<'_> {
     fn number(&self, names: &[&str]) -> Option<f64> {
-        names.iter().find_map(|name| self.now.fields.get(*name)?.parse().ok())
+        names.iter().find_map(|name| finite(self.now.fields.get(*name)?))
     }
 
     fn text(&self, names: &[&str]) -> String {
@@ -68,7 +68,7 @@ impl Pair<'_> {
 
     /// The growth per second of the sum of fields; 0 if there are none.
     fn rate(&self, names: &[&str]) -> f64 {
-        let of = |sample: &Sample, name: &str| sample.fields.get(name)?.parse::<f64>().ok();
+        let of = |sample: &Sample, name: &str| finite(sample.fields.get(name)?);
         let grown = |name: &&str| {
             let now = of(self.now, name)?;
             Some((now - of(self.before, name).unwrap_or(now)).max(0.0))
@@ -103,7 +103,7 @@ pub(crate) fn view(url: &str, before: &Sample, now: &Sample, sort: Sort) -> View
         false => pair.rate(&["total_commands_processed"]),
     };
     View {
-        title: format!("{url}  {}  up {}", server_name(&now.fields), duration(uptime)),
+        title: format!("{url}  {}  up {}", plain(&server_name(&now.fields)), duration(uptime)),
         figures: figures(&pair, requests),
         requests_per_second: requests.round() as u64,
         commands: commands(&pair),
@@ -114,6 +114,11 @@ pub(crate) fn view(url: &str, before: &Sample, now: &Sample, sort: Sort) -> View
         phases: phases(now),
         hot_keys: hot_keys(now),
     }
+}
+
+/// Parses a number of a server, which may be anything.
+fn finite(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 /// A part of a value such as `state=W,busy=0.5`.
@@ -133,7 +138,7 @@ fn workers(now: &Sample) -> Table {
     threads.sort_by_key(|(name, _)| name.parse::<usize>().unwrap_or(usize::MAX));
     threads.extend(now.fields.get("script_thread").map(|value| ("scripts", value.as_str())));
     let rows = threads.into_iter().filter_map(|(name, value)| {
-        let busy: f64 = part(value, "busy")?.parse().ok()?;
+        let busy = finite(part(value, "busy")?)?;
         let text = |name| part(value, name).map_or("-".to_owned(), plain);
         Some(vec![
             plain(name),
@@ -171,7 +176,7 @@ fn phases(now: &Sample) -> Table {
 fn hot_keys(now: &Sample) -> Table {
     let rows = named(now, "hot_key_").filter_map(|(_, value)| {
         let (share, key) = value.strip_prefix("share=")?.split_once(",key=")?;
-        Some((share.parse::<f64>().ok()?, plain(key)))
+        Some((finite(share)?, plain(key)))
     });
     let mut rows: Vec<(f64, String)> = rows.collect();
     rows.sort_by(|one, other| other.0.total_cmp(&one.0));
@@ -252,9 +257,8 @@ fn commands(pair: &Pair<'_>) -> Table {
         });
         return Table { title, columns: vec!["command", "calls/s"], rows: rows.collect() };
     }
-    let figure = |sample: &Sample, name: &str, what: &str| {
-        part(sample.fields.get(name)?, what)?.parse::<f64>().ok()
-    };
+    let figure =
+        |sample: &Sample, name: &str, what: &str| finite(part(sample.fields.get(name)?, what)?);
     let costs = pair.now.fields.keys().filter_map(|key| {
         let name = key.strip_prefix("cmdstat_")?;
         let grown = |what: &str| {
@@ -408,6 +412,24 @@ mod tests {
         let ids: Vec<&str> = view.clients.rows.iter().map(|row| row[0].as_str()).collect();
         assert_eq!(ids, ["2", "1"], "what was not there before has no rate");
         assert_eq!(view.clients.rows[0][9], "20");
+    }
+
+    #[test]
+    fn neither_escape_sequences_nor_infinite_numbers_are_shown() {
+        let fields = [
+            ("redis_version", "\x1b[31m7"),
+            ("used_memory", "NaN"),
+            ("maxmemory", "inf"),
+            ("total_commands_processed", "inf"),
+            ("worker_0", "state=W,busy=nan"),
+            ("hot_key_0", "share=inf,key=\"a\""),
+            ("cmdstat_get", "calls=inf,usec=1"),
+        ];
+        let now = sample(Instant::now(), &fields, Vec::new());
+        let view = view("redis://x", &now, &now, Sort::Requests);
+        assert_eq!(view.title, "redis://x  Redis \u{fffd}[31m7  up 0 s");
+        let text = crate::plain::print(&view).to_lowercase();
+        assert!(!text.contains("nan") && !text.contains("inf"), "{text}");
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::clock::{SECOND, now_ns};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output::{OutputFile, print};
 use crate::target::Target;
+use crate::text::plain;
 use context::StepContext;
 use disturbances::Disturbance;
 use probe::{Plan, Probe};
@@ -122,7 +123,7 @@ impl Run<'_> {
     /// Prints a line on standard error. A failure to write does not end the run.
     fn print_progress(&self, line: &str) {
         if !self.options.quiet {
-            let _ = writeln!(io::stderr(), "{line}");
+            let _ = writeln!(io::stderr(), "{}", plain(line));
         }
     }
 

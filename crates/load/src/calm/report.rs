@@ -9,7 +9,7 @@ use super::scale::Scale;
 use super::stops::Stops;
 use crate::clock::SECOND;
 use crate::tally::Latencies;
-use crate::text::microseconds;
+use crate::text::{microseconds, plain};
 
 /// Figures are void if the machine or this process stalled for more than this share of the time.
 const VOID_SHARE: f64 = 0.01;
@@ -186,7 +186,7 @@ impl fmt::Display for Report {
             results.write(out)?;
         }
         if let Some(reason) = &self.incomplete {
-            write!(out, "\nincomplete: the run ended early: {reason}\n")?;
+            write!(out, "\nincomplete: the run ended early: {}\n", plain(reason))?;
         }
         write!(
             out,
@@ -200,7 +200,7 @@ impl fmt::Display for Report {
 
 impl Results {
     fn write(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(out, "\n{} at {}\n", self.name, self.url)?;
+        writeln!(out, "\n{} at {}\n", plain(&self.name), plain(&self.url))?;
         writeln!(
             out,
             "  {:<18} {:>8} {:>9} {:>8} {:>9} {:>8} {:>9} {:>8} {:>9} {:>5} {:>9}",
@@ -218,10 +218,10 @@ impl Results {
                 }
                 Outcome::Void { reason, .. } => writeln!(out, "  {:<18} void: {reason}", row.name)?,
                 Outcome::NotApplicable { reason } => {
-                    writeln!(out, "  {:<18} n/a: {reason}", row.name)?;
+                    writeln!(out, "  {:<18} n/a: {}", row.name, plain(reason))?;
                 }
                 Outcome::Failed { reason } => {
-                    writeln!(out, "  {:<18} failed: {reason}", row.name)?;
+                    writeln!(out, "  {:<18} failed: {}", row.name, plain(reason))?;
                 }
             }
         }
@@ -276,8 +276,12 @@ mod tests {
         let quiet = Figures { p99_us: 10.0, p99_9_us: 100.0, max_us: 200.0, ..Figures::default() };
         let figures = Figures { p99_us: 25.0, p99_9_us: 300.0, max_us: 900.0, ..quiet.clone() };
         let outcome = Outcome::of(figures, &quiet);
-        let rows = vec![Row { name: "keys", what: "KEYS *", outcome }];
-        let results = Results { name: "nagi".to_owned(), url: String::new(), quiet, rows };
+        let failed = Outcome::Failed { reason: "ERR \x1b[2J".to_owned() };
+        let rows = vec![
+            Row { name: "keys", what: "KEYS *", outcome },
+            Row { name: "script", what: "a script", outcome: failed },
+        ];
+        let results = Results { name: "nagi \x1b[31m".to_owned(), url: String::new(), quiet, rows };
         let report = Report {
             version: "1",
             rate: 5000.0,
@@ -291,6 +295,7 @@ mod tests {
         let row = text.lines().find(|line| line.contains("keys")).unwrap();
         let words: Vec<&str> = row.split_whitespace().filter(|word| *word != "x").collect();
         assert_eq!(words[2..8], ["25.00", "2.5", "300.0", "3.0", "900.0", "4.5"], "{text}");
+        assert!(!text.contains('\x1b'), "{text}");
         assert!(text.contains("incomplete: the run ended early: interrupted"), "{text}");
     }
 }

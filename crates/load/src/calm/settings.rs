@@ -8,6 +8,7 @@ use nagi_client::Protocol;
 use super::server::Server;
 use crate::clock::SECOND;
 use crate::interrupt::Interrupt;
+use crate::text::plain;
 use crate::wire::Answer;
 
 /// How long restoring a setting may take: the server may still be busy with the step.
@@ -98,7 +99,7 @@ impl Drop for Settings<'_> {
     fn drop(&mut self) {
         if let Err(why) = self.restore() {
             // A failure to write the message does not change the outcome.
-            let _ = writeln!(std::io::stderr(), "nagi calm: {why}");
+            let _ = writeln!(std::io::stderr(), "nagi calm: {}", plain(&why));
         }
     }
 }
