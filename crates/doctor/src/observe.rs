@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 /// How long the server may take to answer requests other than those of the probes.
 const ANSWER_TIMEOUT_NS: u64 = 2 * SECOND;
 
+/// How long the final requests may take together, since the user cannot interrupt them.
+const FINAL_NS: u64 = 6 * SECOND;
+
 /// Errors that show that a server speaks RESP, although it is busy or denies the request.
 const BUSY: [&str; 4] = ["LOADING", "BUSY", "MASTERDOWN", "NOPERM"];
 
@@ -33,8 +36,7 @@ pub(crate) fn observe(
     options: &DoctorOptions,
     interrupt: &Interrupt,
 ) -> Result<Observation, String> {
-    let mut querier =
-        Querier { target, interrupt, wire: None, is_silent: false, unseen: Vec::new() };
+    let mut querier = Querier::new(target, interrupt);
     let place = first_contact(target, &mut querier)?;
     let running = probes::start(target);
     let start_ns = now_ns();
@@ -56,6 +58,7 @@ pub(crate) fn observe(
     querier.reset();
     let not_interrupted = Interrupt::default();
     querier.interrupt = &not_interrupted;
+    querier.last_ns = now_ns() + FINAL_NS;
     server.counters.after = querier.figures();
     let seconds = (now_ns() - start_ns) as f64 / 1e9;
     querier.end(beginning, &mut server, options);
@@ -173,10 +176,17 @@ struct Querier<'a> {
     wire: Option<Wire>,
     /// Whether an answer took too long; no further query is sent then.
     is_silent: bool,
+    /// When the last answer must have arrived.
+    last_ns: u64,
     unseen: Vec<String>,
 }
 
-impl Querier<'_> {
+impl<'a> Querier<'a> {
+    fn new(target: &'a Target, interrupt: &'a Interrupt) -> Self {
+        let (wire, unseen) = (None, Vec::new());
+        Querier { target, interrupt, wire, is_silent: false, last_ns: u64::MAX, unseen }
+    }
+
     /// Keeps the connection if the server answers on it in the expected protocol. A server that is
     /// silent, busy or full is observed nevertheless.
     fn handshake(&mut self, mut wire: Wire) -> Result<(), String> {
@@ -241,6 +251,11 @@ impl Querier<'_> {
             return None;
         }
         let start_ns = now_ns();
+        if start_ns >= self.last_ns {
+            self.unseen.push(format!("{what}: the server's last answers took too long"));
+            self.is_silent = true;
+            return None;
+        }
         match self.answer(request) {
             Ok(answer) => Some(answer),
             Err(why) => {
@@ -265,6 +280,7 @@ impl Querier<'_> {
             None => Wire::open_within(self.target, self.interrupt, ANSWER_TIMEOUT_NS)?,
         };
         wire.set_answer_timeout(ANSWER_TIMEOUT_NS);
+        wire.end_by(self.last_ns);
         let answer = request(&mut wire)?;
         self.wire = Some(wire);
         Ok(answer)

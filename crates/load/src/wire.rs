@@ -87,6 +87,12 @@ pub struct Wire {
     at: usize,
     interrupt: Interrupt,
     answer_timeout_ns: u64,
+    /// Whether the limit is for each part of an answer.
+    limits_pauses: bool,
+    /// When the answer that is being received is late.
+    due_ns: u64,
+    /// When any answer is late.
+    last_ns: u64,
     kept_bytes: usize,
     is_logged_in: bool,
 }
@@ -136,6 +142,9 @@ impl Wire {
             at: 0,
             interrupt: interrupt.clone(),
             answer_timeout_ns,
+            limits_pauses: false,
+            due_ns: u64::MAX,
+            last_ns: u64::MAX,
             kept_bytes: KEPT_BYTES,
             is_logged_in: false,
         };
@@ -187,6 +196,22 @@ impl Wire {
         self.answer_timeout_ns = nanoseconds;
     }
 
+    /// Limits the pauses within each answer instead of the whole answer, for answers that are long
+    /// on purpose.
+    pub(crate) fn limit_pauses(&mut self) {
+        self.limits_pauses = true;
+    }
+
+    /// Sets the time until which all further answers must have arrived.
+    pub fn end_by(&mut self, last_ns: u64) {
+        self.last_ns = last_ns;
+    }
+
+    /// Starts to wait for an answer.
+    fn expect(&mut self) {
+        self.due_ns = now_ns().saturating_add(self.answer_timeout_ns).min(self.last_ns);
+    }
+
     /// Sends a RESP command and waits for its answer. An error reply is returned as
     /// `Answer::Error`.
     ///
@@ -217,9 +242,10 @@ impl Wire {
     /// The connection is broken, or the user has interrupted the run.
     pub fn lines(&mut self, request: &str) -> Result<Vec<String>, String> {
         self.send(format!("{request}\r\n").as_bytes())?;
+        self.expect();
         let mut lines = Vec::new();
         loop {
-            let line = self.line()?;
+            let line = self.next_line()?;
             let ends = !line.starts_with("STAT ");
             lines.push(line);
             if ends {
@@ -233,7 +259,7 @@ impl Wire {
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
     pub fn send(&mut self, mut bytes: &[u8]) -> Result<(), String> {
-        let give_up_ns = now_ns() + self.answer_timeout_ns;
+        let give_up_ns = now_ns().saturating_add(self.answer_timeout_ns).min(self.last_ns);
         while !bytes.is_empty() {
             self.interrupt.check()?;
             match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
@@ -250,11 +276,12 @@ impl Wire {
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
     pub fn answer(&mut self) -> Result<Answer, String> {
+        self.expect();
         self.nested(DEPTH)
     }
 
     fn nested(&mut self, depth: usize) -> Result<Answer, String> {
-        let line = self.line()?;
+        let line = self.next_line()?;
         let (kind, rest) = line.split_at_checked(1).ok_or_else(|| self.broken("an empty line"))?;
         let number = || rest.parse::<i64>().map_err(|_| self.broken(&format!("not RESP: {line}")));
         Ok(match kind {
@@ -262,7 +289,7 @@ impl Wire {
             "-" => Answer::Error(rest.to_owned()),
             ":" => Answer::Integer(number()?),
             "$" => match u64::try_from(number()?) {
-                Ok(len) => Answer::Text(self.content(len)?, len),
+                Ok(len) => Answer::Text(self.next_content(len)?, len),
                 Err(_) => Answer::Null,
             },
             "*" => match u64::try_from(number()?) {
@@ -294,7 +321,12 @@ impl Wire {
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
     pub fn content(&mut self, len: u64) -> Result<Vec<u8>, String> {
-        let mut kept = self.body(len.saturating_add(2))?;
+        self.expect();
+        self.next_content(len)
+    }
+
+    fn next_content(&mut self, len: u64) -> Result<Vec<u8>, String> {
+        let mut kept = self.next_body(len.saturating_add(2))?;
         kept.truncate(kept.len().saturating_sub(2));
         Ok(kept)
     }
@@ -304,6 +336,11 @@ impl Wire {
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
     pub fn body(&mut self, len: u64) -> Result<Vec<u8>, String> {
+        self.expect();
+        self.next_body(len)
+    }
+
+    fn next_body(&mut self, len: u64) -> Result<Vec<u8>, String> {
         let mut kept = Vec::new();
         let keep = len <= self.kept_bytes as u64 + 2;
         let mut left = len;
@@ -328,6 +365,11 @@ impl Wire {
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
     pub fn line(&mut self) -> Result<String, String> {
+        self.expect();
+        self.next_line()
+    }
+
+    fn next_line(&mut self) -> Result<String, String> {
         loop {
             let here = self.input.get(self.at..).unwrap_or_default();
             if let Some((line, rest)) = split_line(here) {
@@ -345,18 +387,23 @@ impl Wire {
     fn receive(&mut self) -> Result<(), String> {
         self.input.drain(..self.at);
         self.at = 0;
-        let give_up_ns = now_ns() + self.answer_timeout_ns;
+        if self.limits_pauses {
+            self.expect();
+        }
         let mut buffer = [0; 64 * 1024];
         loop {
             self.interrupt.check()?;
+            // A server that sends a byte now and then is late too.
+            if now_ns() >= self.due_ns {
+                return Err(self.broken("no answer in time"));
+            }
             let (_, bytes) = match rustix::net::recv(
                 &self.socket,
                 &mut buffer[..],
                 rustix::net::RecvFlags::empty(),
             ) {
                 Ok(received) => received,
-                Err(Errno::AGAIN | Errno::INTR) if now_ns() < give_up_ns => continue,
-                Err(Errno::AGAIN) => return Err(self.broken("no answer in time")),
+                Err(Errno::AGAIN | Errno::INTR) => continue,
                 Err(errno) => return Err(self.broken(&errno.to_string())),
             };
             if bytes == 0 {
@@ -375,5 +422,37 @@ impl Wire {
 impl AsFd for Wire {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// A connection to a server whose answer never ends.
+    fn endless(answer_timeout_ns: u64) -> Wire {
+        let (mut server, client) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            let mut sent = server.write_all(format!("${}\r\n", i64::MAX).as_bytes());
+            while sent.is_ok() {
+                sent = server.write_all(&[b'x'; 4096]);
+            }
+        });
+        let target = Target::parse("redis://127.0.0.1:1", None).unwrap();
+        Wire::over(client.into(), &target, &Interrupt::default(), answer_timeout_ns).unwrap()
+    }
+
+    #[test]
+    fn an_answer_that_arrives_bit_by_bit_is_late_too() {
+        let late = "redis://127.0.0.1:1: no answer in time";
+        let mut wire = endless(SECOND / 20);
+        assert_eq!(wire.command(&[b"INFO"]).unwrap_err(), late);
+        let mut wire = endless(ANSWER_TIMEOUT_NS);
+        wire.limit_pauses();
+        wire.end_by(now_ns() + SECOND / 20);
+        assert_eq!(wire.command(&[b"GET", b"long"]).unwrap_err(), late);
     }
 }

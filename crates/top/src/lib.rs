@@ -53,8 +53,7 @@ pub fn run(options: &TopOptions) -> Result<(), String> {
 }
 
 fn open(target: &Target) -> Result<Wire, String> {
-    let mut wire = Wire::open(target, &Interrupt::default())?;
-    wire.set_answer_timeout(ANSWER_TIMEOUT_NS);
+    let mut wire = Wire::open_within(target, &Interrupt::default(), ANSWER_TIMEOUT_NS)?;
     wire.keep(CLIENT_LIST_BYTES);
     Ok(wire)
 }

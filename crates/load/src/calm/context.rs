@@ -37,6 +37,16 @@ impl<'a> StepContext<'a> {
         self.server.target.protocol == protocol
     }
 
+    /// Opens a connection for answers that are long on purpose.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub(crate) fn patient(&self) -> Result<Wire, String> {
+        let mut wire = self.server.connect()?;
+        wire.limit_pauses();
+        Ok(wire)
+    }
+
     /// Writes the keys numbered `range`, each with a value of `bytes` bytes, without expiry.
     ///
     /// # Errors

@@ -71,7 +71,7 @@ fn build(context: &mut StepContext<'_>) -> Result<(), String> {
 }
 
 fn read(context: &mut StepContext<'_>) -> Result<(), String> {
-    let mut wire = context.server.connect()?;
+    let mut wire = context.patient()?;
     for command in [
         format!("HGETALL {PREFIX}hash"),
         format!("SMEMBERS {PREFIX}set"),

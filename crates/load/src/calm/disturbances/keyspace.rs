@@ -24,7 +24,7 @@ pub(super) const ALL: &[Disturbance] = &[
         danger: None,
         can: |server, _| needs_resp(server, "KEYS").and_then(|()| server.require_command("KEYS")),
         prepare: |context| context.fill(0..context.scale.keys, 32),
-        act: |context| context.server.connect()?.run("KEYS *").map(drop),
+        act: |context| context.patient()?.run("KEYS *").map(drop),
         repeats: true,
     },
     Disturbance {

@@ -52,7 +52,7 @@ fn can_hold(server: &Server, bytes: u64) -> Result<(), String> {
 }
 
 fn load_and_read(context: &mut StepContext<'_>, bytes: u64) -> Result<(), String> {
-    let mut wire = context.server.connect()?;
+    let mut wire = context.patient()?;
     let key = format!("{PREFIX}value");
     let head = match wire.protocol {
         Protocol::Resp => format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${bytes}\r\n", key.len()),
