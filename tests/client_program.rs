@@ -1,6 +1,6 @@
 //! `nagi client`: what it stores and where.
 
-use harness::{Server, nagi_binary};
+use harness::{Folder, Server, nagi_binary};
 use std::process::Command;
 
 /// Runs `nagi client` with options and an action, and returns what it prints.
@@ -47,4 +47,13 @@ fn another_server_of_a_cluster_is_asked_if_one_is_dead() {
         .expect("it starts");
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "value\n", "{error}");
+}
+
+#[test]
+fn empty_lines_of_a_file_are_no_keys() {
+    let folder = Folder::new("keys-from");
+    let path = folder.write("keys", "\nuser:1\n\nuser:2\n\n");
+    let path = path.to_str().expect("UTF-8");
+    let rows = client_of(1, &["--like", "php", "ring", "--keys-from", path]);
+    assert_eq!(rows, "user:1\t127.0.0.1:1\nuser:2\t127.0.0.1:1");
 }

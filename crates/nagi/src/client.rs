@@ -111,7 +111,7 @@ enum Action {
     Ring {
         /// The keys
         keys: Vec<String>,
-        /// Read keys from a file, one per line
+        /// Read keys from a file, one per line; empty lines are skipped
         #[arg(long, value_name = "FILE")]
         keys_from: Option<PathBuf>,
         /// Show the share of keys that two configurations place differently; each may name its own
@@ -252,7 +252,7 @@ fn ring(
     if let Some(path) = keys_from {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        keys.extend(text.lines().map(str::to_owned));
+        keys.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
     }
     if let Some([one, other]) = compare {
         if keys.is_empty() {
