@@ -49,6 +49,25 @@ fn another_server_of_a_cluster_is_asked_if_one_is_dead() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "value\n", "{error}");
 }
 
+/// Runs `nagi client`, which must fail. Returns its errors.
+fn refused(port: u16, words: &[&str]) -> String {
+    let mut command = Command::new(nagi_binary());
+    command.args(["client", "--servers", &format!("127.0.0.1:{port}")]).args(words);
+    let output = command.env_remove("REDISCLI_AUTH").output().expect("it starts");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_key_of_another_type_is_not_called_missing() {
+    let server = Server::nagi();
+    server.connect_resp().check("RPUSH list x", ":1\r\n");
+    let error = refused(server.resp().port(), &["--protocol", "resp", "get", "list"]);
+    assert!(error.contains("WRONGTYPE"), "{error}");
+    let error = refused(server.resp().port(), &["--protocol", "resp", "get", "none"]);
+    assert_eq!(error, "nagi: none: not found\n");
+}
+
 #[test]
 fn empty_lines_of_a_file_are_no_keys() {
     let folder = Folder::new("keys-from");

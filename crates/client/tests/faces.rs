@@ -229,8 +229,8 @@ const CONVERSATIONS: &[Conversation] = &[
         dialect: Dialect::Resp,
         call: GetEach(&["a", "b"]),
         connections: &[&[(
-            "*2\r\n$4\r\nMGET\r\n$1\r\na\r\n*2\r\n$4\r\nMGET\r\n$1\r\nb\r\n",
-            Says("*1\r\n$-1\r\n-ERR no\r\n"),
+            "*2\r\n$3\r\nGET\r\n$1\r\na\r\n*2\r\n$3\r\nGET\r\n$1\r\nb\r\n",
+            Says("$-1\r\n-ERR no\r\n"),
         )]],
         result: "[Ok(None), Err(Failure { server: \"SERVER\", reason: Refused(\"ERR no\") })]",
     },

@@ -12,6 +12,10 @@ const MONTH_SECONDS: u32 = 30 * 24 * 3600;
 
 pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     match request {
+        // MGET reports a key of another type as missing.
+        Request::Get { keys } if let [key] = keys.as_slice() => {
+            encode_command(&[b"GET", key], out);
+        }
         Request::Get { keys } => {
             let words: Vec<&[u8]> =
                 [&b"MGET"[..]].into_iter().chain(keys.iter().copied()).collect();
@@ -94,6 +98,7 @@ pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, Malf
     let (reply, _) = Reply::decode(reply)?.ok_or_else(malformed)?;
     Ok(match (request, reply) {
         (_, Reply::Error(text)) => Answer::Refused(text),
+        (Request::Get { keys }, reply) if keys.len() == 1 => Answer::Values(vec![value(reply)?]),
         (Request::GetAndTouch { .. }, reply) => Answer::Values(vec![value(reply)?]),
         (Request::Store { .. }, Reply::Null) => Answer::NotStored,
         (Request::Store { .. } | Request::Flush | Request::Asking | Request::Login { .. }, _) => {
