@@ -59,6 +59,20 @@ fn refused(port: u16, words: &[&str]) -> String {
 }
 
 #[test]
+fn a_missing_password_is_named_in_each_protocol() {
+    let server = Server::nagi_with(&["--requirepass", "secret"]);
+    let port = server.memcached_address().port();
+    for (protocol, reason) in [
+        ("binary", "Auth failure"),
+        ("text", "CLIENT_ERROR unauthenticated"),
+        ("meta", "CLIENT_ERROR unauthenticated"),
+    ] {
+        let error = refused(port, &["--protocol", protocol, "get", "a", "b"]);
+        assert_eq!(error.matches(reason).count(), 2, "{error}");
+    }
+}
+
+#[test]
 fn a_key_of_another_type_is_not_called_missing() {
     let server = Server::nagi();
     server.connect_resp().check("RPUSH list x", ":1\r\n");

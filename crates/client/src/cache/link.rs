@@ -236,10 +236,19 @@ impl<S: Socket> Open<S> {
             self.read = 0;
             self.input.reserve(RECEIVE_BYTES);
             match self.socket.receive(&mut self.input, deadline.until()).await {
-                Ok(0) => return Err(closed()),
+                Ok(0) => return self.ended(request, closed()),
                 Ok(_) => {}
-                Err(error) => return Err(reason(error)),
+                Err(error) => return self.ended(request, reason(error)),
             }
+        }
+    }
+
+    /// Returns the answer to a request whose connection has failed. A server that wants a login
+    /// refuses the first read of a batch and closes the connection before the end of the batch.
+    fn ended(&mut self, request: &Request<'_>, reason: Reason) -> Result<Answer, Reason> {
+        match (request, &reason) {
+            (Request::Get { .. }, Reason::Broken(_)) => self.decoder.refusal().ok_or(reason),
+            _ => Err(reason),
         }
     }
 

@@ -116,6 +116,11 @@ impl Decoder {
         }
     }
 
+    /// Returns the refusal in an answer that has not ended, if there is one.
+    pub(crate) fn refusal(&mut self) -> Option<Answer> {
+        self.progress.refused.take()
+    }
+
     /// Returns the length in bytes of the answer to `request` at the start of `input`, and the
     /// answer. Returns `None` until the answer is complete; the caller then calls again with the
     /// same bytes followed by more.
