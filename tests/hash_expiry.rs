@@ -5,7 +5,7 @@
 //! port of such a server without data, the file is rewritten.
 
 use crate::persistence::Folder;
-use harness::{Connection, Server, until};
+use harness::{Connection, Reply, Server, until};
 
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/reference/field-expiry.txt");
 
@@ -147,6 +147,9 @@ fn expired_fields_that_must_stay_are_hidden() {
         assert_eq!(names.list().len(), count, "{request}");
         assert!(names.list().iter().all(is_odd), "{request}");
     }
+    let only_hashes = "-ERR NOVALUES option can only be used in HSCAN\r\n";
+    client.run("SADD members a");
+    client.check("SSCAN members 0 NOVALUES", only_hashes);
     let scanned = client.run("HSCAN large 0 COUNT 1000 NOVALUES");
     assert_eq!(scanned.list()[1].list().len(), 150);
     client.check("CLIENT UNPAUSE", "+OK\r\n");
@@ -202,4 +205,27 @@ fn times_are_saved_in_a_file_of_version_12() {
     let words: [&[u8]; 4] = [b"RESTORE", b"again", b"0", &payload];
     assert_eq!(client.run_words(&words), harness::Reply::Simple("OK".into()));
     client.check("HEXPIRETIME again FIELDS 2 a b", "*2\r\n:4000000000\r\n:-1\r\n");
+}
+
+/// Its end is published before the sweep, if a request replaces it.
+#[test]
+fn an_expired_field_that_is_replaced_has_expired() {
+    for replacement in
+        ["HINCRBY h f 1", "HINCRBYFLOAT h f 1", "HSETNX h f 1", "HSETEX h FNX FIELDS 1 f 1"]
+    {
+        let server = Server::nagi_with(&["--notify-keyspace-events", "Eh", "--hz", "1"]);
+        let (mut client, mut listener) = (server.connect_resp(), server.connect_resp());
+        listener.run("SUBSCRIBE __keyevent@0__:hexpired");
+        // Whether the sweep or the request comes first, there is one event.
+        client.check("HSET h f 1 g 1", ":2\r\n");
+        client.run("HPEXPIRE h 1 FIELDS 1 f");
+        until("the field to expire", || {
+            (client.run("HEXISTS h f") == Reply::Integer(0)).then_some(())
+        })
+        .unwrap();
+        client.run(replacement);
+        let message = "*3\r\n$7\r\nmessage\r\n$23\r\n__keyevent@0__:hexpired\r\n$1\r\nh\r\n";
+        listener.expect(message);
+        assert!(client.run("INFO stats").text().contains("expired_subkeys:1\r\n"));
+    }
 }

@@ -1,7 +1,15 @@
 //! Requests whose replies are very long are executed in slices.
 
-use crate::long_values::longest_slice_us;
-use harness::{Server, encode_command};
+use harness::{Connection, Server, encode_command};
+
+/// Returns the longest time, in microseconds on a processor, for which a connection has held its
+/// worker since the last call.
+fn longest_slice_us(client: &mut Connection) -> u64 {
+    let text = client.run("INFO stats").text();
+    let value = text.lines().find_map(|line| line.strip_prefix("longest_slice_cpu_usec:"));
+    client.check("CONFIG RESETSTAT", "+OK\r\n");
+    value.expect("INFO has it").parse().expect("a number")
+}
 
 /// A request, with the commands that prepare its data each time.
 type Case = (&'static [&'static [&'static str]], Vec<&'static str>);

@@ -62,7 +62,7 @@ fn long_values_give_the_results_of_short_ones_in_memcached_too() {
 
 /// Returns the longest time, in microseconds, for which a connection has held its worker since the
 /// last call.
-pub(crate) fn longest_slice_us(client: &mut Connection) -> u64 {
+fn longest_slice_us(client: &mut Connection) -> u64 {
     let text = client.run("INFO stats").text();
     let value = text.lines().find_map(|line| line.strip_prefix("longest_slice_usec:"));
     client.check("CONFIG RESETSTAT", "+OK\r\n");

@@ -622,3 +622,23 @@ fn requests_that_cause_too_many_events_wait() {
         client.expect(format!(":{KEYS}\r\n"));
     });
 }
+
+/// A long value takes another way than a short one.
+#[test]
+fn appending_to_nothing_is_no_set() {
+    let words = ["APPEND", "key", &"x".repeat(200_000)];
+    for server in [Server::nagi(), Server::redis()] {
+        let (mut client, mut listener) = (server.connect_resp(), server.connect_resp());
+        client.check("CONFIG SET notify-keyspace-events K$", "+OK\r\n");
+        listener.run("SUBSCRIBE __keyspace@0__:key __keyspace@0__:short");
+        listener.reply();
+        let event = |key: &str| {
+            let channel = format!("__keyspace@0__:{key}");
+            format!("*3\r\n$7\r\nmessage\r\n${}\r\n{channel}\r\n$6\r\nappend\r\n", channel.len())
+        };
+        client.run_words(&words);
+        listener.expect(event("key"));
+        client.run("APPEND short x");
+        listener.expect(event("short"));
+    }
+}

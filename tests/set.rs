@@ -98,7 +98,6 @@ fn members_are_walked_by_cursor() {
         ("SSCAN s x", "-ERR invalid cursor\r\n"),
         ("SSCAN s 0 COUNT 0", SYNTAX),
         ("SSCAN s 0 COUNT x", NOT_AN_INTEGER),
-        ("SSCAN s 0 NOVALUES", SYNTAX),
     ]);
 }
 

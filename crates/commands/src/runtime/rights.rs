@@ -1,7 +1,7 @@
 //! Permission checks, when there are users with restrictions.
 //!
 //! Without such users, a request only reads one bit. Each request compares the generation of the
-//! users before it runs, so that a change of users takes effect before it is acknowledged.
+//! users before it runs: a change of users applies to all requests that begin after it.
 
 use crate::runtime::client_line;
 use crate::runtime::context::CommandSet;

@@ -29,6 +29,8 @@ use std::task::Waker;
 const COUNTERS: usize = if cfg!(loom) { 1 } else { 1024 };
 /// A client's memory in one queue in addition to the key, in bytes.
 const PLACE_BYTES: usize = 160;
+/// Keys under which a client is entered or removed while all clients' queues are locked.
+const KEYS_PER_HOLD: usize = 256;
 /// A waiting client's memory in the table and in its session, in bytes, approximately.
 const CLIENT_BYTES: usize = 256;
 
@@ -423,29 +425,47 @@ impl BlockedClients {
             waker,
             outcome,
         });
-        for key in &waiter.keys {
-            let queues = table.queues.entry(Arc::clone(key)).or_default();
-            if queues.entry(database).or_default().insert(&waiter) {
-                self.counter(key).fetch_add(1, Ordering::Relaxed);
-            }
-        }
         table.clients.insert(waiter.client.id, Arc::clone(&waiter));
         self.clients.fetch_add(1, Ordering::Relaxed);
         enter();
+        let (first, rest) = waiter.keys.split_at(waiter.keys.len().min(KEYS_PER_HOLD));
+        self.queue(&mut table, &waiter, first);
+        drop(table);
+        // The keys are claimed, so no request looks at their queues meanwhile.
+        rest.chunks(KEYS_PER_HOLD)
+            .for_each(|keys| self.queue(&mut self.table.lock(), &waiter, keys));
         Waiting { blocked: Arc::clone(self), waiter, _charge: charge }
+    }
+
+    /// Adds a client to the queues of some of its keys.
+    fn queue(&self, table: &mut Table, waiter: &Arc<Waiter>, keys: &[Name]) {
+        for key in keys {
+            let queues = table.queues.entry(Arc::clone(key)).or_default();
+            if queues.entry(waiter.database).or_default().insert(waiter) {
+                self.counter(key).fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Removes a client from all queues.
     pub(crate) fn leave(&self, waiter: &Waiter) {
         let mut table = self.table.lock();
         let is_it = |it: &Arc<Waiter>| it.number == waiter.number;
-        if !table.clients.get(&waiter.client.id).is_some_and(is_it) {
-            return;
+        if table.clients.get(&waiter.client.id).is_some_and(is_it) {
+            table.clients.remove(&waiter.client.id);
+            shrink(&mut table.clients);
+            self.clients.fetch_sub(1, Ordering::Relaxed);
         }
-        table.clients.remove(&waiter.client.id);
-        shrink(&mut table.clients);
-        self.clients.fetch_sub(1, Ordering::Relaxed);
-        for key in &waiter.keys {
+        let (first, rest) = waiter.keys.split_at(waiter.keys.len().min(KEYS_PER_HOLD));
+        self.unqueue(&mut table, waiter, first);
+        drop(table);
+        rest.chunks(KEYS_PER_HOLD)
+            .for_each(|keys| self.unqueue(&mut self.table.lock(), waiter, keys));
+    }
+
+    /// Removes a client from the queues of some of its keys, if it is there.
+    fn unqueue(&self, table: &mut Table, waiter: &Waiter, keys: &[Name]) {
+        for key in keys {
             let Some(queues) = table.queues.get_mut(key) else { continue };
             let Some(queue) = queues.get_mut(&waiter.database) else { continue };
             if queue.remove(waiter) {

@@ -83,6 +83,20 @@ impl Slot<'_> {
         Ok(true)
     }
 
+    /// Records that a field has expired if it has, but is still in memory and about to be replaced.
+    /// Returns how many have.
+    pub(crate) fn note_due_field(&mut self, name: &Text<'_>) -> Result<u64, WrongType> {
+        let now_ms = self.now_ms();
+        let is_due = self.collection::<Hash>()?.is_some_and(|hash| {
+            let is_in_memory = || hash.get(name, 0).is_some();
+            hash.expiring() > 0 && hash.get(name, now_ms).is_none() && is_in_memory()
+        });
+        if is_due {
+            self.note(Event::HExpired);
+        }
+        Ok(is_due.into())
+    }
+
     /// Sets fields with an expiry that has passed, which removes them.
     fn set_expired(&mut self, pairs: &[Pair<'_>]) -> Result<(), WrongType> {
         self.note(Event::HSet);
@@ -280,6 +294,11 @@ impl Database<'_> {
             };
             if is_refused {
                 return Ok(false);
+            }
+            if when == FieldsWhen::NonePresent {
+                for (name, _) in pairs {
+                    self.counters.expired_fields.add(slot.note_due_field(name)?);
+                }
             }
             if matches!(expiry, FieldExpiry::At(at_ms) if at_ms <= now_ms) {
                 slot.set_expired(pairs)?;

@@ -88,6 +88,7 @@ impl Database<'_> {
             let now_ms = slot.now_ms();
             let is_there = slot.hash()?.is_some_and(|hash| hash.get(&pair.0, now_ms).is_some());
             if !is_there {
+                self.counters.expired_fields.add(slot.note_due_field(&pair.0)?);
                 slot.set_fields(std::slice::from_ref(pair), limits, Some(Event::HSet))?;
             }
             Ok(!is_there)
@@ -110,7 +111,11 @@ impl Database<'_> {
         self.write(key, |slot| {
             let now_ms = slot.now_ms();
             let field = slot.hash()?.and_then(|hash| hash.get(name, now_ms));
+            let is_there = field.is_some();
             let value = make(field.map(|field| field.value))?;
+            if !is_there {
+                self.counters.expired_fields.add(slot.note_due_field(name)?);
+            }
             let text = Text::to_store(value.as_ref());
             slot.change_collection(|hash: &mut Hash, blocks| {
                 (hash.set(name, &text, (FieldExpiry::Keep, now_ms), limits, blocks), 1)

@@ -282,6 +282,19 @@ impl Database<'_> {
         })
     }
 
+    /// Sets a string if the key does not exist, as the result of appending to nothing (APPEND).
+    /// Returns whether the key did not exist.
+    pub fn append_to_nothing<'v>(&self, key: Key<'_>, value: impl Into<StringInput<'v>>) -> bool {
+        let value = NewValue::from_input(value);
+        self.write_briefly(key, |slot| {
+            let is_absent = Condition::IfAbsent.allows(slot);
+            if is_absent {
+                slot.put_with(value, SetOptions::default(), Event::Append);
+            }
+            is_absent
+        })
+    }
+
     /// Sets a string, regardless of the key's old value. Returns whether the condition allowed it.
     pub fn set<'v>(
         &self,
