@@ -244,3 +244,16 @@ fn repeated_members_of_a_long_request_leave_a_listpack() {
     client.check(&format!("SADD s 1 a{}", " a".repeat(128)), ":2\r\n");
     client.check("OBJECT ENCODING s", "$8\r\nlistpack\r\n");
 }
+
+/// Redis 7.0, with which the other scans are compared, lacks the option.
+#[test]
+fn only_scans_of_hashes_may_omit_values() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("SADD s a", ":1\r\n");
+    client.check("ZADD z 1 a", ":1\r\n");
+    for scan in ["SSCAN s", "ZSCAN z"] {
+        let error = "-ERR NOVALUES option can only be used in HSCAN\r\n";
+        client.check(&format!("{scan} 0 NOVALUES"), error);
+    }
+}
