@@ -154,7 +154,7 @@ fn too_long(limit_bytes: usize) -> String {
 fn inflate(packed: &[u8], limit_bytes: usize) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     // Reading one more byte than allowed shows that the value is too long.
-    let mut decoder = ZlibDecoder::new(packed).take(limit_bytes as u64 + 1);
+    let mut decoder = ZlibDecoder::new(packed).take((limit_bytes as u64).saturating_add(1));
     decoder.read_to_end(&mut bytes).map_err(|error| format!("a value is damaged: {error}"))?;
     if bytes.len() > limit_bytes {
         return Err(too_long(limit_bytes));

@@ -39,6 +39,11 @@ impl Request<'_> {
         {
             return Err("only writes and removals can be quiet".to_owned());
         }
+        if let Request::Store { mode: Mode::Cas(0), .. } = self
+            && dialect == Dialect::Binary
+        {
+            return Err("version 0 matches any value in the binary protocol".to_owned());
+        }
         if let Request::Stats { section } = self
             && !section.bytes().all(|byte| byte.is_ascii_graphic())
         {

@@ -86,6 +86,15 @@ fn keys_that_would_end_a_line_are_refused() {
 }
 
 /// Encodes a packet of the binary protocol as a server would send it.
+/// A server that gives out no versions reports 0 for each value.
+#[test]
+fn no_version_is_not_taken_for_any() {
+    let request =
+        Request::Store { mode: Mode::Cas(0), key: b"k", value: b"v", flags: 0, expiry: 0 };
+    assert!(request.encode(Dialect::Binary, &mut Vec::new()).is_err());
+    assert!(request.encode(Dialect::Meta, &mut Vec::new()).is_ok());
+}
+
 fn packet(operation: u8, key: &[u8], value: &[u8]) -> Vec<u8> {
     let extras: &[u8] = if key.is_empty() { &[] } else { &[0; 4] };
     let body = (extras.len() + key.len() + value.len()) as u32;
