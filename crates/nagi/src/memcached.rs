@@ -642,6 +642,11 @@ mod tests {
         settings.join(", ")
     }
 
+    /// A setting as in a file.
+    fn shown((name, value): (&str, &str)) -> String {
+        if value.is_empty() { format!("{name} \"\"") } else { format!("{name} {value}") }
+    }
+
     fn page() -> String {
         let list = |options: &[&str]| {
             options.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ")
@@ -656,12 +661,11 @@ mod tests {
              serves neither Redis clients nor HTTP:\n\n{}\n\n\
              `-l` turns protected mode off (`protected-mode no`), as memcached has none: every \
              client that can connect is served without\na password unless `-S` or `-Y` is given. \
-             `-s` turns the port off, and `-e` saves at the end (`save 31536000 1`).\n\n\
+             `-s` turns the port off, and `-e` names the file that is loaded at the start and \
+             saved\nat the end (`save 31536000 1`).\n\n\
              ## Flags\n\n\
              | flag | value | meaning | setting |\n|---|---|---|---|\n",
-            list(
-                &DEFAULTS.map(|(name, value)| format!("{name} {value}")).each_ref().map(|it| &**it)
-            )
+            list(&DEFAULTS.map(shown).each_ref().map(|it| &**it))
         );
         for row in FLAGS {
             let value = row.value.map(|value| format!("`{value}`")).unwrap_or_default();
