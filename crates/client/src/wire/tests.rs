@@ -85,7 +85,6 @@ fn keys_that_would_end_a_line_are_refused() {
     assert!(Request::Delete { key: &[0xe9; 250] }.encode(Dialect::Text, &mut Vec::new()).is_ok());
 }
 
-/// Encodes a packet of the binary protocol as a server would send it.
 /// A server that gives out no versions reports 0 for each value.
 #[test]
 fn no_version_is_not_taken_for_any() {
@@ -95,6 +94,7 @@ fn no_version_is_not_taken_for_any() {
     assert!(request.encode(Dialect::Meta, &mut Vec::new()).is_ok());
 }
 
+/// Encodes a packet of the binary protocol as a server would send it.
 fn packet(operation: u8, key: &[u8], value: &[u8]) -> Vec<u8> {
     let extras: &[u8] = if key.is_empty() { &[] } else { &[0; 4] };
     let body = (extras.len() + key.len() + value.len()) as u32;

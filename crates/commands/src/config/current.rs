@@ -52,6 +52,7 @@ pub struct Config {
     option_names: OnceLock<OptionNames>,
     /// Held while settings that belong together are changed.
     changing: Mutex<()>,
+    /// Locked while files of settings and users are read or written; before `changing`.
     writing: Mutex<()>,
 }
 
@@ -258,7 +259,7 @@ impl Config {
         self.changing.lock()
     }
 
-    /// Prevents that the files of settings and users are read or written concurrently: they are
+    /// Keeps the files of settings and users from being read or written concurrently: they are
     /// written in order, each with all changes that precede it.
     pub(crate) fn writing(&self) -> MutexGuard<'_, ()> {
         self.writing.lock()

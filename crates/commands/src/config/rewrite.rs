@@ -166,7 +166,7 @@ fn with_unit(bytes: &str) -> String {
 }
 
 /// Replaces a file atomically: a reader finds the old or the new text, even after a power failure.
-/// The caller makes sure that a process replaces it once at a time.
+/// The caller makes sure that only one thread of the process replaces it at a time.
 pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}.unfinished", std::process::id()));

@@ -177,8 +177,8 @@ fn block(
     let waiting = cx.hooks.block(new, cx.db.store());
     // CLIENT KILL marks a client before it removes it from the queues.
     fence(Ordering::SeqCst);
-    if cx.client.info.marks().contains(Marks::KILLED) {
-        cx.hooks.abandon_wait(cx.client.info.id);
+    if cx.client.info.marks().intersects(Marks::KILLED | Marks::EVICTED) {
+        waiting.leave();
     }
     waits(waiting, alarm, replies)
 }

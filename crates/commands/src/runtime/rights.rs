@@ -1,7 +1,8 @@
 //! Permission checks, when there are users with restrictions.
 //!
-//! Without such users, a request only reads one bit. Each request compares the generation of the
-//! users before it runs: a change of users applies to all requests that begin after it.
+//! Without such users, a request of the default user only reads two bits. Each request compares the
+//! generation of the users before it runs: a change of users applies to all requests that begin
+//! after it.
 
 use crate::runtime::client_line;
 use crate::runtime::context::CommandSet;
@@ -136,7 +137,8 @@ pub(crate) fn refusal(cx: &mut Context<'_>) -> Error {
 
 /// Whether a waiting client must not be served, because its user has lost the permission.
 pub(crate) fn is_refused(cx: &Context<'_>, waiter: &Waiter) -> bool {
-    waiter.refuse(cx.server.config().users())
+    let may_be_limited = waiter.is_named() || cx.hooks.reasons().contains(HookFlags::LIMITED_USERS);
+    may_be_limited && waiter.refuse(cx.server.config().users())
 }
 
 /// Checks a command that a script runs on behalf of its client's user.

@@ -222,6 +222,11 @@ impl Waiter {
         is_refused
     }
 
+    /// Whether its user is not the default one, and may have been removed.
+    pub(crate) fn is_named(&self) -> bool {
+        self.client.names().user.is_some()
+    }
+
     /// Whether it is refused when memory is exhausted.
     pub(crate) fn needs_memory(&self) -> bool {
         self.needs_memory
@@ -260,8 +265,9 @@ impl Waiter {
         true
     }
 
-    /// Makes the client's worker write the reply. The client is no longer shown as waiting already
-    /// now, for a request that follows the one that ends its wait.
+    /// Makes the client's worker write the reply. From now on the client is not shown as waiting,
+    /// so that a request that follows the one that ended its wait does not see it waiting. The
+    /// outcome must be locked: the client may wait again once its worker has taken it.
     fn end_wait(&self) {
         self.client.mark(Marks::WAITING, false);
         self.waker.wake_by_ref();
@@ -431,7 +437,7 @@ impl BlockedClients {
         let (first, rest) = waiter.keys.split_at(waiter.keys.len().min(KEYS_PER_HOLD));
         self.queue(&mut table, &waiter, first);
         drop(table);
-        // The keys are claimed, so no request looks at their queues meanwhile.
+        // The keys are claimed, so no request can serve the client meanwhile.
         rest.chunks(KEYS_PER_HOLD)
             .for_each(|keys| self.queue(&mut self.table.lock(), &waiter, keys));
         Waiting { blocked: Arc::clone(self), waiter, _charge: charge }
@@ -599,6 +605,11 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    /// Removes the client from all queues; it is about to be closed.
+    pub(crate) fn leave(&self) {
+        self.blocked.leave(&self.waiter);
+    }
+
     /// Takes its outcome. If its time is up and it is still waiting, its wait ends, and
     /// `Outcome::Waiting` is returned.
     pub(crate) fn outcome(&self, is_time_up: bool) -> Outcome {

@@ -132,7 +132,7 @@ impl Client {
 
     /// Changes its user. Returns whether there is such a user.
     pub(crate) fn become_user(&mut self, users: &Users, name: &[u8]) -> bool {
-        // Shown before the lookup: a user that is removed after it is removed from this client too.
+        // Shown before the lookup, so that a removal of the user after it finds this client.
         self.info.names().user = (name != DEFAULT_USER).then(|| name.into());
         let generation = users.generation();
         let identity = Identity { name: name.into(), user: users.get(name), generation };
@@ -147,7 +147,8 @@ impl Client {
         let before = Name::from(self.user_name());
         let is_known = self.become_user(users, name);
         if !is_known {
-            self.become_user(users, &before);
+            // Its earlier user may have been removed while the other one was shown.
+            self.closing |= !self.become_user(users, &before);
         }
         is_known
     }
@@ -161,6 +162,11 @@ impl Client {
             self.become_user(users, &name);
         }
         self.identity.as_ref()?.user.clone()
+    }
+
+    /// The generation of users at the last lookup of its user, if there was one.
+    pub(crate) fn known_generation(&self) -> Option<u64> {
+        self.identity.as_ref().map(|identity| identity.generation)
     }
 
     /// Closes the connection, as requested by the client.

@@ -107,8 +107,8 @@ struct Percentiles {
     max: f64,
 }
 
-/// The name of the figure that fails a comparison by any rise, because even one error in a million
-/// requests matters.
+/// The name of the figure that fails a comparison by any rise beyond noise, since even one error in
+/// a million requests matters.
 const ERRORS: &str = "errors %";
 
 /// A figure: its name, whether a higher value is worse, and the function that reads it.

@@ -23,7 +23,7 @@ const FLAGS: Flags = Flags::PUBSUB
 /// Subscribes to all names of the request, in slices. The permission is checked again after that: a
 /// change of the user either sees the subscriptions, or is seen here.
 fn add(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Error> {
-    let mut next = 1;
+    let (mut next, mut checked) = (1, cx.client.known_generation());
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
         notification::publish(cx.server);
@@ -32,19 +32,23 @@ fn add(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Error
             confirm(cx, kind, word, Some(name), &before);
             next += 1;
             if slice.is_over() {
-                close_unless_permitted(cx);
+                close_unless_permitted(cx, &mut checked);
                 return Ok(JobProgress::ROOM_FOR_REPLIES);
             }
         }
-        close_unless_permitted(cx);
+        close_unless_permitted(cx, &mut checked);
         notification::settle(cx.server, cx.db.store());
         Ok(JobProgress::Done)
     }))
 }
 
-/// Closes the connection if its user may no longer run the request.
-fn close_unless_permitted(cx: &mut Context<'_>) {
-    let args = cx.args;
+/// Closes the connection if its user may no longer run the request; `checked` is the generation of
+/// users for which that was checked last.
+fn close_unless_permitted(cx: &mut Context<'_>, checked: &mut Option<u64>) {
+    let (args, generation) = (cx.args, cx.server.config().users().generation());
+    if checked.replace(generation) == Some(generation) {
+        return;
+    }
     let entry = cx.server.commands().find(args.at(0));
     cx.client.closing |= entry.is_some_and(|entry| rights::check(cx, entry, args).is_err());
 }

@@ -232,8 +232,8 @@ impl GroupReading {
         GroupMember { group: &self.group, consumer: &self.consumer }
     }
 
-    /// Delivers some entries that are new to a stream's group. Returns the entries once all are
-    /// delivered, and `None` for them if there are none.
+    /// Delivers some entries that are new to a stream's group. Returns `None` until all are
+    /// delivered; then the entries, or `Some(None)` if there are none.
     fn read_new(
         &self,
         db: Database<'_>,

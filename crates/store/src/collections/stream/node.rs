@@ -273,8 +273,8 @@ impl Node {
         self.all(first).filter(|it| it.flags & DELETED == 0).map(|it| it.entry)
     }
 
-    /// Whether the node has never had more than its first entry, whose id is the node's key. That
-    /// entry may be long; whether it is meant can be decided without reading it.
+    /// Whether the node has never had more than its first entry. That entry may be long, so callers
+    /// compare its id, which is the node's key, without decoding it.
     pub(super) fn is_single(&self) -> bool {
         let counts = read_int(&self.listpack, START)
             .and_then(|(live, at)| Some((live, read_int(&self.listpack, at)?.0)));
