@@ -194,6 +194,16 @@ fn memcached_clients_wait_for_keys_that_are_claimed_meanwhile() {
     });
 }
 
+/// memcached ignores further words of a line: they are no keys.
+#[test]
+fn memcached_clients_wait_for_a_claimed_key_whatever_the_length_of_the_line() {
+    let request = format!("touch x -1{}\r\n", " word".repeat(200));
+    scripts_run_alone(|client| {
+        client.send(&request);
+        client.line();
+    });
+}
+
 #[test]
 fn a_flush_of_the_binary_protocol_waits_for_claims() {
     let flush = crate::binary::encode(0x08, 0, 0, b"", "", "");

@@ -625,7 +625,7 @@ fn requests_that_cause_too_many_events_wait() {
 
 /// A long value takes another way than a short one.
 #[test]
-fn appending_to_nothing_is_no_set() {
+fn append_to_a_missing_key_publishes_append() {
     let words = ["APPEND", "key", &"x".repeat(200_000)];
     for server in [Server::nagi(), Server::redis()] {
         let (mut client, mut listener) = (server.connect_resp(), server.connect_resp());

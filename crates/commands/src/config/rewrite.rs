@@ -183,9 +183,9 @@ pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 }
 
 fn write(unfinished: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
-    // Of an earlier process with the same number.
+    // A file of an earlier process with the same PID.
     let _ = std::fs::remove_file(unfinished);
-    // The text has passwords.
+    // The text may have passwords, so that no other user may read it.
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(unfinished)?;
     if let Ok(metadata) = std::fs::metadata(path) {
         file.set_permissions(metadata.permissions())?;

@@ -243,17 +243,16 @@ fn must_log_in_for(cx: &mut Context<'_>, opcode: u8) -> bool {
 /// Whether a request must wait before it runs, since its key is claimed, or any for a request on
 /// whole databases; the client's waker is called when it can be tried again.
 #[must_use]
-pub fn meets_any_claim(cx: &Context<'_>, frame: &Frame<'_>) -> Option<Wait> {
+pub fn meets_claim(cx: &Context<'_>, frame: &Frame<'_>) -> Option<Wait> {
     if frame.key.is_empty() && cx.db.looks_for_claims() && keys(frame.opcode).is_whole() {
         return cx.db.store().meets_any_claim(&cx.client.waker);
     }
-    meets_claim(cx, frame.key)
+    key_meets_claim(cx, frame.key)
 }
 
 /// Whether a request for `key` must wait before it runs, since the key is claimed; the client's
 /// waker is called when it can be tried again.
-#[must_use]
-pub fn meets_claim(cx: &Context<'_>, key: &[u8]) -> Option<Wait> {
+pub(super) fn key_meets_claim(cx: &Context<'_>, key: &[u8]) -> Option<Wait> {
     if key.is_empty() || !cx.db.looks_for_claims() {
         return None;
     }

@@ -1,6 +1,6 @@
 //! From the words of a request to its verb, and to the reply.
 
-use super::verb::{Context, Error, KEY_BYTES, Memcached, Verb, has_many_keys, must_log_in};
+use super::verb::{Context, Error, KEY_BYTES, Memcached, Verb, must_log_in};
 use super::{binary, control, dump, meta, operator, retrieval, storage, watch};
 use crate::registry::keys::KeyGroup;
 use crate::registry::table::FIRST_VERB;
@@ -10,6 +10,7 @@ use crate::runtime::context::{CommandSet, Suspension};
 use crate::runtime::dispatch;
 use crate::runtime::gate::{self, Verdict};
 use crate::runtime::key_costs::{self, Named};
+use crate::runtime::multi_key::is_long;
 use crate::runtime::rights;
 use crate::runtime::shown;
 use crate::state::client::Restrictions;
@@ -101,13 +102,13 @@ fn unknown(name: &[u8], args: Args<'_>) -> Error {
 /// is called when it can be tried again.
 #[inline]
 fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
-    // The claims of many keys are checked one by one, while the request runs.
-    if !cx.db.looks_for_claims() || has_many_keys(args) && !verb.keys.is_whole() {
+    // While a request with very many keys runs, their claims are checked one by one.
+    if !cx.db.looks_for_claims() || is_long(&verb.keys, args) {
         return None;
     }
     let mut room = Vec::new();
     if let Some(key) = meta::spelled_key(args, &mut room) {
-        return binary::meets_claim(cx, key);
+        return binary::key_meets_claim(cx, key);
     }
     dispatch::meets_claim(&verb.keys, cx.db, cx.client, args)
 }
@@ -125,7 +126,7 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
         if !has_right(verb, cx, args) {
             return refuse(cx, Error::NO_RIGHT);
         }
-        match gate::verdict(reasons, &verb.keys, cx) {
+        match gate::verdict(reasons, meta::keys_of(verb, args), cx) {
             Verdict::Pass => {}
             Verdict::Refuse(line) => return cx.reply.line(line),
             Verdict::Wait => {
@@ -150,10 +151,11 @@ fn has_right(verb: &'static Verb, cx: &mut Context<'_>, args: Args<'_>) -> bool 
     note_verb(verb, cx);
     let mut room = Vec::new();
     let spelled = meta::spelled_key(args, &mut room);
-    let keys = verb.keys.all_groups().iter().flat_map(|group| group.of(args));
+    let row = meta::keys_of(verb, args);
+    let keys = row.all_groups().iter().flat_map(|group| group.of(args));
     match spelled {
-        Some(key) => rights::may_run_verb(cx, verb.right, &verb.keys, std::iter::once(key)),
-        None => rights::may_run_verb(cx, verb.right, &verb.keys, keys),
+        Some(key) => rights::may_run_verb(cx, verb.right, row, std::iter::once(key)),
+        None => rights::may_run_verb(cx, verb.right, row, keys),
     }
 }
 

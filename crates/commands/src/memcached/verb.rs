@@ -3,7 +3,7 @@
 use crate::registry::keys::Keys;
 use crate::runtime::admission;
 use crate::runtime::context::Suspension;
-use crate::runtime::multi_key::Walk;
+use crate::runtime::multi_key::{Walk, is_long};
 use crate::runtime::suspension::{JobProgress, Slice};
 use nagi_proto::Args;
 use nagi_store::{Key, Wait};
@@ -29,7 +29,7 @@ impl Context<'_> {
         last: fn(&mut Context<'_>),
     ) {
         let (mut walk, mut claim) = (Walk::new(keys), None::<Wait>);
-        let mut looks_for_claims = has_many_keys(self.args);
+        let mut looks_for_claims = is_long(keys, self.args);
         let mut go_on = move |cx: &mut Context<'_>| {
             let (before, mut slice) = (cx.reply.waiting(), None);
             drop(claim.take());
@@ -52,7 +52,10 @@ impl Context<'_> {
             });
             looks_for_claims = true;
             if !done {
-                return if claim.is_some() { JobProgress::WOKEN } else { MORE };
+                return match claim {
+                    Some(_) => JobProgress::WOKEN,
+                    None => JobProgress::ROOM_FOR_REPLIES,
+                };
             }
             last(cx);
             JobProgress::Done
@@ -64,15 +67,6 @@ impl Context<'_> {
     }
 }
 
-/// Whether the claims of a request's keys are checked one by one, rather than all before it runs.
-pub(super) fn has_many_keys(args: Args<'_>) -> bool {
-    args.len() > MANY_WORDS
-}
-
-/// With more words, a request has many keys.
-const MANY_WORDS: usize = 128;
-/// There are more keys.
-const MORE: JobProgress = JobProgress::ROOM_FOR_REPLIES;
 /// Maximum reply bytes of one slice of a request with many keys.
 pub(super) const SLICE_REPLY_BYTES: usize = 256 << 10;
 

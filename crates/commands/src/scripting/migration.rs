@@ -135,8 +135,8 @@ fn connect(address: SocketAddr, goes_on: &dyn Fn() -> bool) -> io::Result<TcpStr
     }
     let interval = Timespec::try_from(POLL_INTERVAL).map_err(io::Error::other)?;
     while goes_on() {
-        let mut waits = [PollFd::new(&socket, PollFlags::OUT)];
-        match poll(&mut waits, Some(&interval)) {
+        let mut polled = [PollFd::new(&socket, PollFlags::OUT)];
+        match poll(&mut polled, Some(&interval)) {
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => {
                 rustix::net::sockopt::socket_error(&socket)??;

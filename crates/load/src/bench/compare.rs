@@ -423,7 +423,10 @@ impl fmt::Display for Changes {
             let Change { name, before, after, .. } = change;
             let ratio = change.ratio().map_or("?".to_owned(), |ratio| format!("{ratio:.3}"));
             let within = match change.interval {
-                Some((low, high)) if change.ratio().is_some() => format!("{low:.3} to {high:.3}"),
+                // Runs without errors on one side leave the ratio without a bound.
+                Some((low, high)) if change.ratio().is_some() && high < 1e6 => {
+                    format!("{low:.3} to {high:.3}")
+                }
                 _ => "?".to_owned(),
             };
             let verdict = change.verdict();

@@ -68,7 +68,7 @@ impl RequestProtocol for Binary {
         let Work { frame, contradiction } = &request.work;
         let mut cx = environment.memcached_context(client, out, request.args, false, request.key);
         let waits = binary::must_wait(&mut cx, frame);
-        let claim = if waits { None } else { binary::meets_any_claim(&cx, frame) };
+        let claim = if waits { None } else { binary::meets_claim(&cx, frame) };
         if waits || claim.is_some() {
             return Some(Remainder::Unread(claim));
         }

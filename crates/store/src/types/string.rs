@@ -282,9 +282,8 @@ impl Database<'_> {
         })
     }
 
-    /// Sets a string if the key does not exist, as the result of appending to nothing (APPEND).
-    /// Returns whether the key did not exist.
-    pub fn append_to_nothing<'v>(&self, key: Key<'_>, value: impl Into<StringInput<'v>>) -> bool {
+    /// Sets a string by APPEND if the key does not exist. Returns whether it was set.
+    pub fn append_if_absent<'v>(&self, key: Key<'_>, value: impl Into<StringInput<'v>>) -> bool {
         let value = NewValue::from_input(value);
         self.write_briefly(key, |slot| {
             let is_absent = Condition::IfAbsent.allows(slot);

@@ -423,7 +423,7 @@ fn hincrbyfloat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let sum = cx.db.update_field(key, &name, limits, Event::HIncrByFloat, |old| {
         let old = match old {
             None => LongDouble::parse(b"0"),
-            // It is not read under the latch.
+            // Too long for a number, so it is not copied under the latch.
             Some(old) if old.len() > long_double::MAX_BYTES => None,
             Some(old) => old.with_bytes(LongDouble::parse),
         };

@@ -452,7 +452,7 @@ fn append<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let bytes = match value(args, 2) {
         StringInput::Bytes(bytes) => bytes,
         StringInput::Rope(rope) => {
-            if cx.db.append_to_nothing(key, StringInput::Rope(rope.clone())) {
+            if cx.db.append_if_absent(key, StringInput::Rope(rope.clone())) {
                 cx.reply.integer(rope.len() as i64);
                 return Ok(());
             }

@@ -5,13 +5,11 @@ mod reply;
 #[cfg(test)]
 mod tests;
 
-use super::binary::meets_claim;
+use super::binary::key_meets_claim;
 use super::watch::{self, Offer};
 use super::{Context, Error, Verb, operation, statistics, storage};
 use crate::runtime::arguments::value;
-use crate::runtime::context::Suspension;
-use crate::runtime::gate::{self, Verdict};
-use crate::runtime::rights;
+use crate::runtime::{gate, rights};
 use crate::{Access, Keys};
 use flags::Flags;
 use nagi_proto::Args;
@@ -39,23 +37,7 @@ pub(super) static MN: Verb = Verb {
 fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let flags = Flags::read(cx, args, 2)?;
     let mut room = Vec::new();
-    let name = flags.key(args.at(1), &mut room)?;
-    let changes = flags.expiry.is_some() || flags.vivified.is_some() || flags.version.is_some();
-    if changes && !rights::may_run_verb(cx, MG.right, &MG_CHANGES, std::iter::once(name)) {
-        return Err(Error::NO_RIGHT);
-    }
-    let reasons = cx.hooks.reasons();
-    if changes && !reasons.is_empty() {
-        match gate::verdict(reasons, &MG_CHANGES, cx) {
-            Verdict::Pass => {}
-            Verdict::Refuse(line) => return Err(Error(line)),
-            Verdict::Wait => {
-                cx.suspension = Some(Suspension::restart(None));
-                return Ok(());
-            }
-        }
-    }
-    let key = cx.key(name);
+    let key = cx.key(flags.key(args.at(1), &mut room)?);
     // Without room for an entry, a miss stays one.
     let vivify = flags.vivified.filter(|_| operation::has_room(cx));
     let fetch = Fetch {
@@ -93,6 +75,16 @@ fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 /// The keys of an `mg` whose flags change the entry.
 static MG_CHANGES: Keys = Keys::one(Access::RW.union(Access::ACCESS).union(Access::UPDATE));
+
+/// The keys of a request: `mg` changes them only with a flag that sets expiry or version, or makes
+/// an entry.
+pub(super) fn keys_of(verb: &'static Verb, args: Args<'_>) -> &'static Keys {
+    let is_change = |word: &[u8]| matches!(word, [b'E' | b'N' | b'T', ..]);
+    match verb.name == MG.name && args.from(2).any(is_change) {
+        true => &MG_CHANGES,
+        false => &verb.keys,
+    }
+}
 
 pub(super) static MG: Verb = Verb {
     name: "mg",
@@ -207,7 +199,7 @@ pub fn forget_refused<'a>(cx: &mut Context<'a>, verb: &Verb, args: Args<'a>) {
         && rights::may_run_verb(cx, verb.right, &verb.keys, std::iter::once(name))
         && gate::refusal_of_verb(cx.hooks.reasons(), &verb.keys).is_none()
         && !cx.hooks.is_paused(cx.db.now_ms())
-        && meets_claim(cx, name).is_none();
+        && key_meets_claim(cx, name).is_none();
     if is_allowed {
         watch::looks_up(cx, key);
         cx.db.delete(key);

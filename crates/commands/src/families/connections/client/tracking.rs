@@ -104,7 +104,7 @@ fn check_prefixes(before: Option<&TrackingOptions>, prefixes: &[Box<[u8]>]) -> R
     let known = before.into_iter().flat_map(|it| &it.prefixes).map(|known| (&**known, None));
     let given = prefixes.iter().enumerate().map(|(number, prefix)| (&**prefix, Some(number)));
     let mut all: Vec<(&[u8], Option<usize>)> = known.chain(given).collect();
-    // In this order, a prefix of any other is one of its successor.
+    // In this order, a string that is a prefix of any other is a prefix of the next one.
     all.sort_unstable();
     let overlaps = all.windows(2).filter_map(|pair| match *pair {
         [(short, first), (long, second)] if long.starts_with(short) => match (first, second) {

@@ -203,7 +203,7 @@ impl Sorting {
 
 /// Parses a string as a number, in the syntax of score bounds.
 fn score(kept: &OwnedString) -> Result<f64, Error> {
-    /// No number that is meant as one is longer.
+    /// Longer strings are refused without joining them.
     const LONGEST_BYTES: usize = 64 * 1024;
     if kept.value().len() > LONGEST_BYTES {
         return Err(NO_NUMBER);

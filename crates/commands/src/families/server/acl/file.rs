@@ -8,7 +8,7 @@ use nagi_proto::Args;
 
 fn load<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let config = cx.server.config();
-    let _unwritten = config.writing();
+    let _writing = config.writing();
     let read = user_file::read(config, cx.server.commands())?;
     let before = config.users().change(|users| {
         let mut before = std::mem::replace(users, read);
