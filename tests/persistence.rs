@@ -507,7 +507,7 @@ fn writers_wait_for_a_disk_that_is_slow_and_readers_do_not() {
 /// The save is slowed down until the value has been changed in many places.
 #[test]
 fn a_large_value_is_saved_as_it_was_at_the_cut() {
-    const BYTES: usize = 500_000_000;
+    const BYTES: usize = 200_000_000;
     let folder = Folder::new("giant");
     let mut server = folder.nagi(&["--rdbcompression", "no", "--save-cpu-limit", "10"]);
     let mut client = server.connect_resp();
