@@ -101,6 +101,86 @@ fn a_transaction_that_ends_its_own_connection_is_executed() {
     client.check("SCARD union", ":200000\r\n");
 }
 
+/// A transaction whose client is killed is executed to its end.
+#[test]
+fn a_client_that_has_gone_subscribes_to_nothing() {
+    let server = Server::nagi_with(&["--workers", "1", "--enable-debug-command", "yes"]);
+    let mut client = server.connect_resp();
+    client.check("DEBUG POPULATE 200000", "+OK\r\n");
+    let mut victim = server.connect_resp();
+    let id = victim.run("CLIENT ID").integer();
+    let kill = format!("CLIENT KILL ID {id} SKIPME no");
+    victim.run("HELLO 3");
+    for command in [
+        "MULTI",
+        &kill,
+        "KEYS none*",
+        "SUBSCRIBE channel",
+        "PSUBSCRIBE pattern*",
+        "CLIENT TRACKING ON BCAST PREFIX key:",
+        "SET done 1",
+        "EXEC",
+    ] {
+        victim.send(encode_command(&harness::words(command)));
+    }
+    let is_done = || (client.run("EXISTS done").integer() == 1).then_some(());
+    until("the whole transaction", is_done).unwrap();
+    let left = ["pubsub_clients:", "tracking_clients:", "tracking_total_prefixes:"];
+    let is_over = || {
+        let text = client.run("INFO").text();
+        let lines = || text.lines().filter(|line| left.iter().any(|it| line.starts_with(it)));
+        assert_eq!(lines().count(), left.len());
+        lines().all(|line| line.ends_with(":0")).then_some(())
+    };
+    until("no subscriptions", is_over).unwrap();
+    client.check("PUBLISH channel x", ":0\r\n");
+    client.check("PUBSUB NUMPAT", ":0\r\n");
+}
+
+/// A worker that has ended takes no more messages, and the transactions of killed clients on the
+/// other one publish some.
+#[test]
+fn messages_for_clients_that_have_gone_do_not_keep_the_server_from_stopping() {
+    const CHANNELS: usize = 20_000;
+    let options = ["--workers", "2", "--adaptive-workers", "no", "--save", ""];
+    let events = ["--notify-keyspace-events", "KA", "--enable-debug-command", "yes"];
+    let mut server = Server::nagi_with(&[&options[..], &events[..]].concat());
+    let mut client = server.connect_resp();
+    client.check("DEBUG POPULATE 60000", "+OK\r\n");
+    let mut subscribers = [server.connect_resp(), server.connect_resp()];
+    for subscriber in &mut subscribers {
+        subscriber.run("HELLO 3");
+        let names = (0..CHANNELS).map(|number| format!("__keyspace@0__:k{number}"));
+        let words: Vec<String> = std::iter::once("SUBSCRIBE".to_owned()).chain(names).collect();
+        subscriber.send(encode_command(&words));
+        for _ in 0..CHANNELS {
+            subscriber.reply();
+        }
+    }
+    let mut victims = [server.connect_resp(), server.connect_resp()];
+    let mut ids = Vec::new();
+    for victim in &mut victims {
+        ids.push(victim.run("CLIENT ID").integer());
+        let mut requests = encode_command(&["MULTI"]);
+        requests.extend(encode_command(&["KEYS", "none*"]).repeat(20));
+        for number in 0..4 * CHANNELS {
+            let key = format!("k{}", number % CHANNELS);
+            requests.extend(encode_command(&["SET", &key, "value"]));
+        }
+        requests.extend(encode_command(&["PUBLISH", "queued", "1"]));
+        victim.send(requests);
+        for _ in 0..22 + 4 * CHANNELS {
+            victim.reply();
+        }
+        victim.send(encode_command(&["EXEC"]));
+    }
+    for id in ids {
+        client.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+    }
+    client.send(encode_command(&["SHUTDOWN", "NOSAVE"]));
+    assert!(server.wait_for_exit().success(), "{}", server.log());
+}
+
 #[test]
 fn a_transaction_with_scripts_does_not_keep_the_server_from_stopping() {
     let mut server = Server::nagi_with(&["--save", "", "--busy-reply-threshold", "1"]);

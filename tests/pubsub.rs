@@ -554,6 +554,53 @@ fn no_message_lands_in_a_long_reply() {
     }
 }
 
+/// A transaction that subscribes takes many slices, and so does the end of very many subscriptions.
+#[test]
+fn messages_that_come_during_a_request_stay_in_order() {
+    let server = Server::nagi_with(&["--workers", "2", "--enable-debug-command", "yes"]);
+    let (mut client, _) = connect(&server, 3);
+    client.check("DEBUG POPULATE 30000", "+OK\r\n");
+    client.run("SUBSCRIBE a");
+    let mut publisher = server.connect_resp();
+    let mut requests = encode_command(&["MULTI"]);
+    for _ in 0..40 {
+        for command in [&["KEYS", "none*"], &["SUBSCRIBE", "x"], &["UNSUBSCRIBE", "x"]] {
+            requests.extend(encode_command(command));
+        }
+    }
+    requests.extend(encode_command(&["EXEC"]));
+    requests.extend(encode_command(&["PING"]));
+    client.send(requests);
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let mut messages = 0;
+    let published = thread::scope(|scope| {
+        let publishes = scope.spawn(|| {
+            let mut published = 0;
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                publisher.check(&format!("PUBLISH a {published}"), ":1\r\n");
+                published += 1;
+            }
+            published
+        });
+        loop {
+            match client.reply() {
+                Reply::Push(words) if words[0].text() == "message" => {
+                    assert_eq!(words[2].text(), messages.to_string());
+                    messages += 1;
+                }
+                reply if reply == Reply::Simple("PONG".into()) => break,
+                _ => {}
+            }
+        }
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        publishes.join().expect("the publisher ends")
+    });
+    while messages < published {
+        assert_eq!(client.reply().list()[2].text(), messages.to_string());
+        messages += 1;
+    }
+}
+
 /// Confirmations are messages, which CLIENT REPLY does not suppress; errors and QUEUED are replies.
 #[test]
 fn replies_that_are_off_include_errors_about_channels() {

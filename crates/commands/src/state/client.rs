@@ -1,6 +1,7 @@
 //! The state of a client for handlers, and for other clients in CLIENT LIST.
 
 use crate::state::frozen_time::FrozenTime;
+use crate::state::held_messages::HeldMessages;
 use crate::state::http_client::{Counted, Counting, HttpClient};
 use crate::state::pubsub::{ByKind, Kind};
 use crate::state::scripts::Leased;
@@ -66,8 +67,8 @@ pub struct Client {
     /// How long another thread has worked on its request, or how long DEBUG SLEEP has slept; taken
     /// when the request is timed.
     pub worked_elsewhere: Duration,
-    /// Messages published for it while EXEC runs.
-    pub(crate) messages: Option<Box<Output>>,
+    /// Messages of other clients, until the current reply is complete.
+    messages: HeldMessages,
     /// Whether the current request is answered although replies are off.
     pub is_answered_anyway: bool,
     /// The state visible to other clients.
@@ -112,7 +113,7 @@ impl Client {
             is_executing: false,
             frozen_time: None,
             worked_elsewhere: Duration::ZERO,
-            messages: None,
+            messages: HeldMessages::default(),
             is_answered_anyway: false,
             info,
             waker: Waker::noop().clone(),
@@ -199,16 +200,30 @@ impl Client {
         info.watched_keys.store(self.watches.len(), Ordering::Relaxed);
     }
 
-    /// Takes the messages published for it while EXEC ran.
+    /// Holds messages of other clients until the current reply is complete.
+    pub fn hold_messages(&mut self, messages: &Output) {
+        self.messages.push(messages);
+    }
+
+    /// The number of bytes of messages that are held.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Removes and returns the messages that were held.
     pub fn take_messages(&mut self) -> Output {
-        let Some(messages) = self.messages.take() else { return Output::default() };
+        if self.messages.is_empty() {
+            return Output::default();
+        }
+        let messages = self.messages.take();
         self.note_subscriptions();
-        *messages
+        messages
     }
 
     /// Records whether it has subscriptions, or unsent messages of earlier ones.
     pub(crate) fn note_subscriptions(&mut self) {
-        let subscribes = self.info.is_subscriber() || self.messages.is_some();
+        let subscribes = self.info.is_subscriber() || !self.messages.is_empty();
         self.restrictions.set(Restrictions::SUBSCRIBES, subscribes);
         self.info.mark(Marks::PUBSUB, subscribes);
     }

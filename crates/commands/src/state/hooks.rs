@@ -59,7 +59,7 @@ pub struct RequestHooks {
     reasons: AtomicU32,
     /// When the pause ends, in milliseconds since 1970.
     pause_until_ms: AtomicU64,
-    /// Wakers of the paused clients.
+    /// Wakers of the paused clients. It is locked while a pause begins or ends.
     held: Mutex<Vec<Waker>>,
     /// Wakers to be called at given times.
     calls: Arc<Calls>,
@@ -130,6 +130,7 @@ impl RequestHooks {
     /// never shorter or laxer.
     pub(crate) fn pause(&self, paused: Paused, until_ms: u64, now_ms: u64) {
         self.end_pause_if_over(now_ms);
+        let _order = self.held.lock();
         self.pause_until_ms.fetch_max(until_ms, Relaxed);
         self.set(
             match paused {
@@ -153,8 +154,19 @@ impl RequestHooks {
 
     /// Ends a pause, and continues the delayed commands.
     pub(crate) fn unpause(&self) {
+        self.end_pause_at(u64::MAX);
+    }
+
+    /// Ends a pause that is over at a time.
+    fn end_pause_at(&self, now_ms: u64) {
+        let order = self.held.lock();
+        if self.pause_until_ms.load(Relaxed) > now_ms {
+            // It has been made longer meanwhile.
+            return;
+        }
         self.set(PAUSED, false);
         self.pause_until_ms.store(0, Relaxed);
+        drop(order);
         self.wake_held();
     }
 
@@ -165,7 +177,7 @@ impl RequestHooks {
 
     fn end_pause_if_over(&self, now_ms: u64) {
         if self.pause_until_ms.load(Relaxed) <= now_ms && self.reasons().intersects(PAUSED) {
-            self.unpause();
+            self.end_pause_at(now_ms);
         }
     }
 

@@ -6,7 +6,6 @@ use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::session_state::SessionState;
 use crate::session::batch::{BatchSession, SliceContext};
 use crate::session::dialect::Dialect;
-use crate::session::held_messages::Held;
 use crate::session::input::Input;
 use crate::session::large_arguments::{FIRST_BYTES, LargeArguments};
 use crate::session::suspended::Suspended;
@@ -47,8 +46,6 @@ pub(crate) struct Session {
     arrivals: Arrivals,
     /// The request at the start of the input, if its execution has begun and is not complete.
     suspended: Option<Suspended>,
-    /// Messages of other clients, until the current reply is complete.
-    held: Held,
 }
 
 impl Session {
@@ -72,7 +69,6 @@ impl Session {
             large: LargeArguments::default(),
             arrivals: Arrivals::default(),
             suspended: None,
-            held: Held::default(),
         }
     }
 
@@ -106,7 +102,7 @@ impl Session {
     pub(crate) fn is_at_rest(&self) -> bool {
         self.suspended.is_none()
             && self.large.is_empty()
-            && self.held.len() == 0
+            && self.client.held_bytes() == 0
             && !self.client.closing
     }
 
@@ -286,12 +282,12 @@ impl Session {
 
     /// Holds messages of other clients until the current reply is complete.
     pub(crate) fn hold(&mut self, output: &Output) {
-        self.held.push(output);
+        self.client.hold_messages(output);
     }
 
     /// The number of bytes held.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.held.len()
+        self.client.held_bytes()
     }
 
     /// Whether the current request must be completed even if the client has disconnected.
@@ -361,7 +357,7 @@ impl Session {
             if self.client.reply_mode.end() && !is_answered {
                 out.append(&unsent);
             }
-            self.held.release(out);
+            out.append(&self.client.take_messages());
             environment.send_messages(&mut self.client, out);
         }
     }

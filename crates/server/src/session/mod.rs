@@ -3,7 +3,6 @@
 pub(crate) mod batch;
 pub(crate) mod conversation;
 mod dialect;
-mod held_messages;
 pub(crate) mod input;
 pub(crate) mod large_arguments;
 pub(crate) mod sampling;

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod closing;
+mod departed;
 pub(crate) mod handovers;
 mod held_replies;
 mod limits;
@@ -29,8 +30,8 @@ use crate::state::shared::Shared;
 use crate::worker::handovers::{AskedBefore, Handovers, Leaving};
 use crate::worker::held_replies::{HOLD, Holding};
 use crate::worker::slots::{ClosingConnection, ConnectionSlot, Slots};
-use nagi_commands::memcached::{CloseReason, report_disconnection};
-use nagi_commands::{HookFlags, Marks, Server as _, Tally, When, notification, stop_monitoring};
+use nagi_commands::memcached::CloseReason;
+use nagi_commands::{HookFlags, Marks, Server as _, Tally, When, notification};
 use nagi_proto::Output;
 use nagi_store::accounting::{self, Overhead};
 use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope, WalkProgress, Walker, ticks};
@@ -45,8 +46,6 @@ use std::time::{Duration, Instant};
 /// room. Like Redis, it does not wait for clients that do not read.
 const STOP_EXECUTING: Duration = Duration::from_secs(1);
 const STOP_SENDING: Duration = Duration::from_secs(1);
-/// The pause between two slices of requests that outlive the server's connections.
-const ORPHAN_PAUSE: Duration = Duration::from_millis(1);
 /// How many idle ticks in a row end the shutdown: a driver may need two turns to close.
 const STOP_IDLE_TICKS: usize = 3;
 
@@ -371,58 +370,8 @@ impl Sessions {
             }
         }
         driver.pipes_mut().notify();
-        while !self.orphans.is_empty() {
-            // They may wait for events to be published, or to be woken.
-            notification::publish(&*self.shared);
-            self.run_orphans();
-            std::thread::sleep(ORPHAN_PAUSE);
-        }
+        self.complete_orphans();
         self.end_walk();
-    }
-
-    /// Removes a session.
-    fn remove(&mut self, token: Token, why: CloseReason) {
-        if let Some(slot) = self.slots.remove(token) {
-            self.forget(slot.session, why);
-        }
-    }
-
-    fn forget(&mut self, session: Session, why: CloseReason) {
-        let info = session.info();
-        let id = info.id;
-        stop_monitoring(&*self.shared, info);
-        notification::stop_tracking(&*self.shared, &self.shared.store, info);
-        // Messages that have not been sent to the client are dropped.
-        drop(self.shared.pubsub().leave(info));
-        self.has_messages |= info.marks().contains(Marks::PUBSUB);
-        report_disconnection(&*self.shared, &self.shared.store, info, why);
-        if session.is_committed() {
-            self.orphans.push(session);
-        } else {
-            // Ends its wait for elements.
-            drop(session);
-        }
-        // When other clients no longer see it, no element and no message can reach it.
-        self.shared.registry.remove(id);
-        self.shared.registry.release(self.worker);
-    }
-
-    /// Runs a slice of each request whose client has disconnected.
-    fn run_orphans(&mut self) {
-        let mut orphans = std::mem::take(&mut self.orphans);
-        orphans.retain_mut(|session| {
-            let environment = RequestEnvironment {
-                shared: &self.shared,
-                counters: &self.counters,
-                tally: &self.tally,
-                now_ms: self.shared.store.now_ms(),
-            };
-            session.resume(&environment, &self.timing, &mut Output::default());
-            session.is_committed()
-        });
-        self.orphans = orphans;
-        // Their replies are not sent.
-        self.timing.take_unsent();
     }
 
     /// Lets a session execute a slice of its input, and sends the replies.

@@ -87,8 +87,10 @@ fn remove(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Er
 /// messages.
 fn confirm(cx: &mut Context<'_>, kind: Kind, word: &str, name: Option<&[u8]>, before: &Output) {
     if cx.client.is_executing {
-        cx.client.messages.get_or_insert_default().append(before);
+        cx.client.hold_messages(before);
     } else {
+        // Those that came between the slices of this request are older.
+        cx.reply.append(&cx.client.take_messages());
         cx.reply.append(before);
     }
     cx.client.note_subscriptions();
