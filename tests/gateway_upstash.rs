@@ -187,4 +187,23 @@ fn errors_may_be_long() {
         let list = format!(r#"[{{"result":"OK"}},{object},{{"result":"1"}}]"#);
         assert!(client.post("/pipeline", &several) == (200, list), "{call}");
     }
+    let long = r#"["EVAL","return redis.error_reply('ERR ' .. string.rep('x', 3000000))","0"]"#;
+    let (status, text) = client.post("/pipeline", &format!(r#"[{long},["GET","a"]]"#));
+    assert_eq!(
+        (status, text.len()),
+        (200, 3_000_000 + r#"[{"error":"ERR "},{"result":"1"}]"#.len())
+    );
+}
+
+#[test]
+fn replies_may_be_nested_as_deeply_as_scripts_return_them() {
+    let server = nagi(&[]);
+    let mut client = Client::of(&server);
+    let eval = r#"["EVAL","local t = 'x' for i = 1, 990 do t = {t} end return t","0"]"#;
+    let result = format!("{}\"x\"{}", "[".repeat(990), "]".repeat(990));
+    let several = format!(r#"[["SET","a","1"],{eval},["GET","a"]]"#);
+    let list = format!(r#"[{{"result":"OK"}},{{"result":{result}}},{{"result":"1"}}]"#);
+    for path in ["/pipeline", "/multi-exec"] {
+        assert_eq!(client.post(path, &several), (200, list.clone()), "{path}");
+    }
 }

@@ -110,6 +110,24 @@ fn expired_fields_are_gone_and_published() {
     .expect("it goes");
 }
 
+/// As in Redis, that counts as an expiry.
+#[test]
+fn fields_whose_time_has_passed_are_counted() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("HSET h a 1 b 1 c 1 d 1", ":4\r\n");
+    for (command, count) in [
+        ("HPEXPIRE h 0 FIELDS 1 a", 1),
+        ("HGETEX h PXAT 1 FIELDS 1 b", 2),
+        ("HSETEX h PXAT 1 FIELDS 2 c 2 none 2", 4),
+        ("HPEXPIREAT h 1 FIELDS 2 d none", 5),
+    ] {
+        client.run(command);
+        let info = client.run("INFO stats").text();
+        assert!(info.contains(&format!("expired_subkeys:{count}\r\n")), "{command}: {info}");
+    }
+}
+
 #[test]
 fn expired_fields_that_must_stay_are_hidden() {
     let server = Server::nagi_with(&["--enable-debug-command", "yes"]);

@@ -623,6 +623,33 @@ fn requests_that_cause_too_many_events_wait() {
     });
 }
 
+/// Many patterns make it take longer to publish the events of one request than publishers do at
+/// once.
+#[test]
+fn messages_follow_the_events_of_earlier_requests() {
+    const ROUNDS: usize = 20;
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let (mut client, mut listener) = (server.connect_resp(), server.connect_resp());
+    client.check("CONFIG SET notify-keyspace-events E$", "+OK\r\n");
+    let patterns = (0..1000).map(|number| format!("__keyevent@0__:*{number}"));
+    let words: Vec<String> = std::iter::once("PSUBSCRIBE".to_owned()).chain(patterns).collect();
+    listener.run_words(&words);
+    (1..1000).for_each(|_| drop(listener.reply()));
+    for channel in ["__keyevent@0__:set", "messages"] {
+        listener.run(&format!("SUBSCRIBE {channel}"));
+    }
+    let keys: Vec<_> = (0..100).map(|index| format!("key:{index}")).collect();
+    let set: Vec<_> = keys.iter().flat_map(|key| [key.as_str(), "x"]).collect();
+    let mut round = encode_command(&[&["MSET"], &set[..]].concat());
+    round.extend(encode_command(&["PUBLISH", "messages", "end"]));
+    client.send(round.repeat(ROUNDS));
+    for _ in 0..ROUNDS {
+        for expected in keys.iter().map(String::as_str).chain(["end"]) {
+            assert_eq!(listener.reply().list()[2].text(), expected);
+        }
+    }
+}
+
 /// A long value takes another way than a short one.
 #[test]
 fn append_to_a_missing_key_publishes_append() {

@@ -252,7 +252,7 @@ fn only_scans_of_hashes_may_omit_values() {
     let mut client = server.connect_resp();
     client.check("SADD s a", ":1\r\n");
     client.check("ZADD z 1 a", ":1\r\n");
-    for scan in ["SSCAN s", "ZSCAN z"] {
+    for scan in ["SCAN", "SSCAN s", "ZSCAN z"] {
         let error = "-ERR NOVALUES option can only be used in HSCAN\r\n";
         client.check(&format!("{scan} 0 NOVALUES"), error);
     }

@@ -1,6 +1,8 @@
 //! SORT and SORT_RO.
 
 use harness::{Random, Reply, Server, as_redis, encode_command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 /// Requests whose replies are compared, after the requests that set the keys.
 const REQUESTS: &[&str] = &[
@@ -260,4 +262,45 @@ fn stored_results_are_events() {
                         to sortstore, none keymiss, to del, none keymiss";
         assert_eq!(events.join(", "), expected);
     }
+}
+
+/// The keys of BY and GET are not named in the request. Transactions and scripts see them at one
+/// moment all the same.
+#[test]
+fn transactions_and_scripts_see_no_changes_between_two_sorts() {
+    const SORT: &str = "SORT ids BY v_* GET v_* GET h_*->f";
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let mut client = server.connect_resp();
+    client.check("RPUSH ids 1 2", ":2\r\n");
+    let script = format!(
+        "local function sort() return redis.call('{}') end local first = sort() for i = 1, 1e6 do \
+         end local second = sort() return {{first, second}}",
+        SORT.replace(' ', "', '")
+    );
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut writer, mut number) = (server.connect_resp(), 0);
+            while !is_done.load(Ordering::Relaxed) {
+                number += 1;
+                writer.run(&format!("MSET v_1 {number} v_2 {number}"));
+                writer.run(&format!("HSET h_1 f {number}"));
+            }
+        });
+        let mut different = 0;
+        let mut compare = |replies: Reply| {
+            different += usize::from(replies.list()[0] != replies.list()[1]);
+        };
+        for _ in 0..300 {
+            for command in ["MULTI", SORT, SORT] {
+                client.run(command);
+            }
+            compare(client.run("EXEC"));
+        }
+        for _ in 0..20 {
+            compare(client.run_words(&["EVAL", &script, "0"]));
+        }
+        is_done.store(true, Ordering::Relaxed);
+        assert_eq!(different, 0);
+    });
 }

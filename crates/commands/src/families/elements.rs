@@ -4,7 +4,7 @@
 //! A small collection is written while its latch is held. A larger one is shared: the shared value
 //! is immutable, and is written in slices, as its client reads.
 
-use crate::families::keys::keyspace::cursor;
+use crate::families::keys::keyspace::{NO_VALUES, cursor};
 use crate::glob::Pattern;
 use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::context::Job;
@@ -196,7 +196,7 @@ impl ScanOptions {
             } else if names_only.is_some_and(|word| is(option, word)) {
                 options.names_only = true;
             } else if is(option, "NOVALUES") {
-                return Err(Error::fixed("ERR NOVALUES option can only be used in HSCAN"));
+                return Err(NO_VALUES);
             } else {
                 return Err(Error::SYNTAX);
             }

@@ -77,11 +77,20 @@ pub struct KeyGroup {
     /// Whether the command changes data attached to the keys (a stream's groups), although it only
     /// reads their values.
     is_changed: bool,
+    /// Whether a request uses keys that its arguments do not name.
+    is_unnamed: Option<fn(Args<'_>) -> bool>,
 }
 
 impl KeyGroup {
     const fn new(finder: KeyFinder, access: Access) -> Self {
-        KeyGroup { finder, access, by_options: None, shown: None, is_changed: false }
+        KeyGroup {
+            finder,
+            access,
+            by_options: None,
+            shown: None,
+            is_changed: false,
+            is_unnamed: None,
+        }
     }
 
     /// The argument at a position.
@@ -156,6 +165,12 @@ impl KeyGroup {
     #[must_use]
     pub const fn changed(self) -> Self {
         KeyGroup { is_changed: true, ..self }
+    }
+
+    /// Makes a request for which `is_unnamed` returns true use keys that its arguments do not name.
+    #[must_use]
+    pub const fn unnamed_if(self, is_unnamed: fn(Args<'_>) -> bool) -> Self {
+        KeyGroup { is_unnamed: Some(is_unnamed), ..self }
     }
 
     /// The method to find the keys that COMMAND shows.
@@ -357,10 +372,11 @@ impl Keys {
         matches!(self.0, Scope::None | Scope::Any | Scope::Channels(_))
     }
 
-    /// Whether a transaction or a script claims all keys for such a request.
+    /// Whether a transaction or a script claims all keys for a request.
     #[must_use]
-    pub fn is_any_or_whole(&self) -> bool {
-        matches!(self.0, Scope::Any | Scope::Databases)
+    pub fn claims_everything(&self, args: Args<'_>) -> bool {
+        let is_unnamed = |group: &KeyGroup| group.is_unnamed.is_some_and(|is| is(args));
+        matches!(self.0, Scope::Any | Scope::Databases) || self.all_groups().iter().any(is_unnamed)
     }
 
     /// Whether a request affects whole databases.

@@ -82,6 +82,17 @@ pub(crate) fn holds_up<C: CommandSet>(cx: &Context<'_, C>) -> bool {
     cx.server.pubsub().holds_up(&cx.client.waker)
 }
 
+/// Publishes pending events for a slice of time. Returns whether some are left, for which a message
+/// or a subscription has to wait; if so, its client's waker has been called.
+pub(crate) fn leaves_events(cx: &Context<'_>) -> bool {
+    publish(cx.server);
+    let leaves = cx.hooks.notifications.is_behind();
+    if leaves {
+        cx.client.waker.wake_by_ref();
+    }
+    leaves
+}
+
 /// Whether workers are behind with events, so that deferrable work must not cause more.
 #[must_use]
 pub fn is_behind(server: &dyn Server) -> bool {

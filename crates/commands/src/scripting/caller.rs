@@ -204,7 +204,7 @@ fn claim(
 ) -> Result<(), Ended> {
     let (keys, number) = (&entry.command.keys, run.number);
     let is_to_end = || server.scripts().is_to_end(number);
-    if keys.is_any_or_whole() {
+    if keys.claims_everything(args) {
         return run.claim_everything(server.store(), context, is_to_end);
     }
     let intent = run.intent;

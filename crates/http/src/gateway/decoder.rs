@@ -28,9 +28,11 @@ pub(super) fn are_fields(verb: &[u8], len: usize) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// The longest line that is not the bytes of a string: scripts may return long errors.
-const LONGEST_LINE: usize = 1 << 20;
-const DEEPEST: usize = 64;
+/// The longest line that is not the bytes of a string: scripts may return errors as long as any
+/// string.
+const LONGEST_LINE: usize = 512 << 20;
+/// Scripts may reply with a thousand nested arrays, within the array of a transaction.
+const DEEPEST: usize = 1100;
 
 /// The decoder's position within replies.
 #[derive(Debug, Default)]
@@ -41,6 +43,8 @@ pub(super) struct Decoder {
     text: Option<usize>,
     /// Ends of arrays that have not been reported.
     ends: usize,
+    /// How many bytes of a line that has not arrived completely have been searched for its end.
+    searched: usize,
     is_within: bool,
 }
 
@@ -63,9 +67,12 @@ impl Decoder {
         if let Some(left) = self.text {
             return Ok(self.bytes(input, left));
         }
-        let Some(end) = input.windows(2).position(|pair| pair == b"\r\n") else {
+        let new = input.get(self.searched..).unwrap_or_default();
+        let Some(end) = new.windows(2).position(|pair| pair == b"\r\n") else {
+            self.searched = input.len().saturating_sub(1);
             return if input.len() > LONGEST_LINE { Err(Malformed) } else { Ok(None) };
         };
+        let end = std::mem::take(&mut self.searched) + end;
         let (kind, line) = input.get(..end).and_then(<[u8]>::split_first).ok_or(Malformed)?;
         self.is_within = true;
         let part = match kind {

@@ -128,6 +128,7 @@ impl Database<'_> {
     ) -> Result<(), WrongType> {
         let now_ms = self.now_ms();
         self.write(key, |slot| {
+            let mut expired = 0;
             let is_there = slot.change_fields(|hash, done, blocks| {
                 for name in names {
                     let before = hash.read().get(name, now_ms).map(|field| field.expires_at_ms);
@@ -139,12 +140,14 @@ impl Database<'_> {
                     };
                     if outcome == FieldOutcome::Removed {
                         done.removed += u32::from(hash.remove(name, now_ms));
+                        expired = done.removed;
                     } else if outcome == FieldOutcome::Set {
                         done.expired_later += u32::from(hash.expire(name, Some(at_ms), blocks));
                     }
                     report(outcome);
                 }
             })?;
+            self.counters.expired_fields.add(expired.into());
             if !is_there {
                 names.iter().for_each(|_| report(FieldOutcome::Missing));
             }
@@ -196,6 +199,7 @@ impl Database<'_> {
     ) -> Result<(), WrongType> {
         let now_ms = self.now_ms();
         self.write(key, |slot| {
+            let mut expired = 0;
             let is_there = slot.change_fields(|hash, done, blocks| {
                 for name in names {
                     let field = hash.read().get(name, now_ms);
@@ -205,6 +209,7 @@ impl Database<'_> {
                         (None, _) | (Some(None), None) => {}
                         (Some(_), Some(at_ms)) if at_ms <= now_ms => {
                             done.removed += u32::from(hash.remove(name, now_ms));
+                            expired = done.removed;
                         }
                         (Some(_), Some(at_ms)) => {
                             done.expired_later += u32::from(hash.expire(name, Some(at_ms), blocks));
@@ -215,6 +220,7 @@ impl Database<'_> {
                     }
                 }
             })?;
+            self.counters.expired_fields.add(expired.into());
             if !is_there {
                 names.iter().for_each(|_| show(None));
             }
@@ -302,6 +308,7 @@ impl Database<'_> {
             }
             if matches!(expiry, FieldExpiry::At(at_ms) if at_ms <= now_ms) {
                 slot.set_expired(pairs)?;
+                self.counters.expired_fields.add(pairs.len() as u64);
                 return Ok(true);
             }
             slot.change_collection(|hash: &mut Hash, blocks| {

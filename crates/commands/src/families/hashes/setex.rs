@@ -38,8 +38,11 @@ impl Options {
                 () => None,
             };
             if is(word, "FIELDS") {
-                let number = args.get(at).ok_or_else(wrong_arity)?;
-                let number = integer(number)
+                // As in Redis, the words are counted before the number is parsed.
+                if args.len() - at < 3 {
+                    return Err(wrong_arity());
+                }
+                let number = integer(args.at(at))
                     .ok()
                     .filter(|number| (1..=i64::from(i32::MAX)).contains(number));
                 let number = number.ok_or(Error::fixed("ERR invalid number of fields"))?;

@@ -14,6 +14,9 @@ use nagi_store::{EntryView, Scope};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&DBSIZE, &FLUSHALL, &FLUSHDB, &KEYS, &SCAN];
 
+/// Keys, members and scores are scanned as they are.
+pub(crate) const NO_VALUES: Error = Error::fixed("ERR NOVALUES option can only be used in HSCAN");
+
 fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let cursor = cursor(args.at(1)).ok_or(Error::fixed("ERR invalid cursor"))?;
     let mut filter = Filter::default();
@@ -27,6 +30,8 @@ fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             filter.pattern = Some(rest.value()?.into());
         } else if is(option, "TYPE") {
             filter.kind = Some(rest.value()?.into());
+        } else if is(option, "NOVALUES") {
+            return Err(NO_VALUES);
         } else {
             return Err(Error::SYNTAX);
         }

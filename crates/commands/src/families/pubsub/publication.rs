@@ -17,6 +17,12 @@ const FLAGS: Flags = Flags::PUBSUB
     .union(Flags::FAST)
     .union(Flags::PAUSED_AS_WRITE);
 
+/// Whether a message has to wait, for earlier events or for workers that have not sent earlier
+/// messages; if so, its client's waker will be called.
+fn is_held_up(cx: &Context<'_>) -> bool {
+    notification::leaves_events(cx) || cx.server.pubsub().holds_up(&cx.client.waker)
+}
+
 /// Publishes a message. If workers have too many unsent messages, waits first.
 fn publish_to(cx: &mut Context<'_>, kind: Kind) -> Result<(), Error> {
     // A held message is not passed to workers yet.
@@ -24,12 +30,12 @@ fn publish_to(cx: &mut Context<'_>, kind: Kind) -> Result<(), Error> {
         hold(cx, kind);
         return Ok(());
     }
-    if !cx.server.pubsub().holds_up(&cx.client.waker) {
+    if !is_held_up(cx) {
         publish_now(cx, kind);
         return Ok(());
     }
     cx.start(Box::new(move |cx| {
-        if cx.server.pubsub().holds_up(&cx.client.waker) {
+        if is_held_up(cx) {
             return Ok(JobProgress::WOKEN);
         }
         publish_now(cx, kind);
@@ -38,7 +44,6 @@ fn publish_to(cx: &mut Context<'_>, kind: Kind) -> Result<(), Error> {
 }
 
 fn publish_now(cx: &mut Context<'_>, kind: Kind) {
-    notification::publish(cx.server);
     let args = cx.args;
     let published = cx.server.pubsub().publish(kind, args.at(1), || value(args, 2));
     cx.reply.integer(i64::try_from(published.receivers).unwrap_or(i64::MAX));

@@ -26,7 +26,9 @@ fn add(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Error
     let (mut next, mut checked) = (1, cx.client.known_generation());
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
-        notification::publish(cx.server);
+        if notification::leaves_events(cx) {
+            return Ok(JobProgress::WOKEN);
+        }
         while let Some(name) = cx.args.get(next) {
             let before = cx.server.pubsub().subscribe(&cx.client.info, kind, name);
             confirm(cx, kind, word, Some(name), &before);
@@ -66,7 +68,9 @@ fn remove(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Er
     let mut next = 0;
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
-        notification::publish(cx.server);
+        if notification::leaves_events(cx) {
+            return Ok(JobProgress::WOKEN);
+        }
         loop {
             let name = match &all {
                 Some(all) => all.get(next).map(|name| &name[..]),

@@ -83,7 +83,7 @@ fn getex<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         Some(Err(error)) => match db.get(key, |entry| entry.map(|entry| entry.string().is_ok())) {
             Some(true) => return Err(error),
             Some(false) => return Err(Error::WRONG_TYPE),
-            None => Expiry::Keep,
+            None => return Ok(string_of(reply, None)?),
         },
         None if persist => Expiry::Never,
         None => Expiry::Keep,

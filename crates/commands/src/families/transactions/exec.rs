@@ -277,14 +277,14 @@ fn gather(
     let rows = cx.server.commands().entries();
     while let Some(request) = transaction.requests().get(cursor.request) {
         let row = rows.get(request.row).map(|entry| &entry.command.keys);
-        if row.is_some_and(Keys::is_any_or_whole) {
+        let args = request.args();
+        if row.is_some_and(|row| row.claims_everything(args)) {
             claiming.iter_mut().for_each(|claiming| claiming.add_everything());
         }
         if row.is_some_and(Keys::is_whole) {
             awaited.add_everything(blocked);
             return true;
         }
-        let args = request.args();
         let groups = row.into_iter().flat_map(|row| row.all_groups());
         let positions =
             groups.flat_map(|group| group.positions(args).map(move |position| (position, group)));

@@ -3,14 +3,14 @@
 //!
 //! The value is read as of one moment. With STORE, its key is claimed together with the
 //! destination. The keys of BY and GET depend on the elements and cannot be claimed in advance, so
-//! each is looked up when it is needed.
+//! each is looked up when it is needed; transactions and scripts claim all keys.
 
 mod merge;
 mod pattern;
 mod request;
 mod work;
 
-use self::request::{Request, destination};
+use self::request::{Request, destination, looks_up_keys};
 use self::work::{Sorting, Stored};
 use crate::runtime::multi_key::{self, Claimed};
 use crate::runtime::rights;
@@ -77,7 +77,8 @@ fn store(cx: &mut Context<'_>, request: Request, to: usize) -> Result<(), Error>
 
 const SOURCE: KeyGroup = KeyGroup::at(1, Access::RO.union(Access::ACCESS));
 /// The keys of BY and GET, which depend on the elements.
-const PATTERNS: KeyGroup = KeyGroup::by_grammar(|_| 0..0, Access::RO.union(Access::ACCESS));
+const PATTERNS: KeyGroup =
+    KeyGroup::by_grammar(|_| 0..0, Access::RO.union(Access::ACCESS)).unnamed_if(looks_up_keys);
 const DESTINATION: KeyGroup = KeyGroup::by_grammar(destination, Access::OW.union(Access::UPDATE));
 
 const CATEGORIES: Category =
