@@ -405,3 +405,23 @@ fn expired_keys_are_removed_when_they_are_looked_up() {
         client.check("DBSIZE", ":0\r\n");
     }
 }
+
+/// A key that was renamed or moved is as likely to be evicted as before.
+#[test]
+fn keys_keep_their_frequency_when_they_are_renamed_or_moved() {
+    let server = Server::nagi_with(&["--maxmemory-policy", "allkeys-lfu"]);
+    let mut client = server.connect_resp();
+    client.check("SET key value", "+OK\r\n");
+    client.check("SET other value", "+OK\r\n");
+    (0..2000).for_each(|_| client.check("GET key", "$5\r\nvalue\r\n"));
+    let frequency = client.run("OBJECT FREQ key").integer();
+    assert!(frequency > 10, "{frequency}");
+    for (commands, key) in [
+        (&["RENAME key new"][..], "new"),
+        (&["RENAME new other"], "other"),
+        (&["MOVE other 1", "SELECT 1"], "other"),
+    ] {
+        commands.iter().for_each(|command| drop(client.run(command)));
+        assert_eq!(client.run(&format!("OBJECT FREQ {key}")).integer(), frequency, "{commands:?}");
+    }
+}

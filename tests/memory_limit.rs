@@ -1,7 +1,7 @@
 //! Which memory counts as data at the memory limit, and what is evicted or refused because of the
 //! limit.
 
-use harness::{Connection, Reply, Server, encode_command, nagi_binary, until};
+use harness::{Connection, Folder, Reply, Server, encode_command, nagi_binary, until};
 use std::process::Command;
 
 /// Returns a number from INFO.
@@ -139,6 +139,55 @@ fn a_large_value_that_memcached_clients_have_just_stored_is_there() {
             client.check_raw(format!("ms l:{round} {len}\r\n{value}\r\n"), "HD\r\n");
             client.check_raw(format!("mg l:{round} s\r\n"), format!("HD s{len}\r\n"));
         }
+    }
+}
+
+/// A value that waits to be saved is not freed when its key goes, so that few of them may wait.
+#[test]
+fn a_save_does_not_make_more_keys_go() {
+    const KEYS: usize = 100;
+    let folder = Folder::new("evicting");
+    let options = ["--maxmemory-policy", "allkeys-lru", "--save-cpu-limit", "10", "--dir"];
+    let server = Server::nagi_with(&[&options[..], &[&folder.path().to_string_lossy()]].concat());
+    let mut client = server.connect_resp();
+    let member = "m".repeat(1000);
+    let add = |client: &mut Connection, key: &str| {
+        let members = (0..400).map(|number| format!("{member}{key}{number}"));
+        let words: Vec<String> =
+            ["SADD".to_owned(), key.to_owned()].into_iter().chain(members).collect();
+        assert_eq!(client.run_words(&words), Reply::Integer(400));
+    };
+    (0..KEYS).for_each(|key| add(&mut client, &format!("set:{key}")));
+    let data = info(&mut client, "used_memory_dataset");
+    client.check(&format!("CONFIG SET maxmemory {}", data + 1_000_000), "+OK\r\n");
+    client.check("BGSAVE", "+Background saving started\r\n");
+    (0..10).for_each(|key| add(&mut client, &format!("new:{key}")));
+    assert_eq!(info(&mut client, "rdb_bgsave_in_progress"), 1);
+    // Ten must go, and those that wait to be saved, 8 MB of them and two for each worker, may.
+    let left = client.run("DBSIZE").integer();
+    assert!(left >= KEYS as i64 - 35, "{left} keys are left");
+}
+
+/// Keys that a script has claimed may go when it has ended.
+#[test]
+fn keys_that_were_claimed_may_go_later() {
+    let server = Server::nagi_with(&["--maxmemory-policy", "volatile-lru"]);
+    let mut client = server.connect_resp();
+    fill(&mut client);
+    let value = "v".repeat(1 << 20);
+    for key in 0..5 {
+        let set = ["SET", &format!("volatile:{key}"), &value, "EX", "1000"];
+        client.send(encode_command(&set));
+        client.expect("+OK\r\n");
+    }
+    let data = info(&mut client, "used_memory_dataset");
+    client.check(&format!("CONFIG SET maxmemory {}", data + 1_000_000), "+OK\r\n");
+    // It lasts until workers have searched for keys to evict, which they do ten times a second.
+    let text = "redis.call('KEYS', '*') for i = 1, 3000 do redis.call('SET', i, ('x'):rep(1000)) \
+                end for i = 1, 4e7 do end return 1";
+    client.check(&format!("EVAL \"{text}\" 0"), ":1\r\n");
+    for round in 0..20 {
+        client.check(&format!("SET after:{round} value"), "+OK\r\n");
     }
 }
 

@@ -106,6 +106,29 @@ fn saved_data_is_loaded_after_a_restart() {
     assert_eq!(info(&server, "rdb_changes_since_last_save"), "1", "the one just made");
 }
 
+/// A client may hold the version of a value that was replaced before the restart.
+#[test]
+fn versions_are_not_assigned_again_after_a_restart() {
+    let folder = Folder::new("versions");
+    let mut server = folder.nagi(&[]);
+    let mut memcached = server.connect_memcached();
+    memcached.check_raw("set key 0 0 1\r\na\r\n", "STORED\r\n");
+    memcached.send("gets key\r\n");
+    let first = memcached.line();
+    memcached.take("a\r\nEND\r\n".len());
+    memcached.check_raw("set key 0 0 1\r\nb\r\n", "STORED\r\n");
+    server.connect_resp().check("SHUTDOWN SAVE", "");
+    assert!(server.wait_for_exit().success());
+
+    let server = folder.nagi(&[]);
+    let mut memcached = server.connect_memcached();
+    memcached.send("gets key\r\n");
+    assert_ne!(memcached.line(), first);
+    memcached.take("b\r\nEND\r\n".len());
+    let version = first.split_whitespace().last().expect("a number").to_owned();
+    memcached.check_raw(format!("cas key 0 0 1 {version}\r\nc\r\n"), "EXISTS\r\n");
+}
+
 /// Sets `keys` keys to the same value.
 fn fill(client: &mut harness::Connection, keys: usize, value: &str) {
     let set = |key| harness::encode_command(&["SET", &format!("key:{key}"), value]);

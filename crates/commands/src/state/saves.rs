@@ -262,6 +262,10 @@ impl Saves {
         } else {
             state.before_shutdown = self.order_next_locked(&mut state, Order::Save);
             state.stops_unsaved = stops_unsaved;
+            if state.aborted == state.before_shutdown {
+                // The save of the aborted shutdown has not begun, and serves this one.
+                state.aborted = 0;
+            }
         }
         state.before_shutdown
     }
@@ -502,6 +506,21 @@ mod tests {
         saves.end(SAVED);
         assert_eq!(saves.outcome(ticket, waker), Some(Ok(())));
         assert!(saves.is_shutdown_due() && !saves.abort_shutdown());
+    }
+
+    #[test]
+    fn a_shutdown_may_follow_one_that_was_aborted_before_its_save_began() {
+        let (saves, waker) = (Saves::default(), Waker::noop());
+        saves.order(Order::Save).unwrap();
+        let aborted = saves.order_before_shutdown(false);
+        assert!(saves.abort_shutdown() && saves.outcome(aborted, waker).unwrap().is_err());
+        let ticket = saves.order_before_shutdown(false);
+        assert!(saves.is_shutdown_pending() && saves.outcome(ticket, waker).is_none());
+        saves.end(SAVED);
+        assert!(!saves.is_shutdown_due());
+        saves.end(SAVED);
+        assert_eq!(saves.outcome(ticket, waker), Some(Ok(())));
+        assert!(saves.is_shutdown_due());
     }
 
     #[test]

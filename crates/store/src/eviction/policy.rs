@@ -110,6 +110,8 @@ pub(crate) struct Limit {
     /// Whether the last search found nothing to evict, and no entry that could be evicted has been
     /// added since.
     pub(crate) found_nothing: AtomicBool,
+    /// Whether keys were claimed during that search, which may be evictable later.
+    pub(crate) found_claims: AtomicBool,
     pub(crate) longest_eviction_us: AtomicU64,
 }
 
@@ -122,6 +124,7 @@ impl Default for Limit {
             lfu_log_factor: lfu_log_factor.into(),
             lfu_decay_time: lfu_decay_time.into(),
             found_nothing: AtomicBool::default(),
+            found_claims: AtomicBool::default(),
             longest_eviction_us: AtomicU64::default(),
         }
     }

@@ -34,7 +34,9 @@ use crate::memory::pages::PagePool;
 use crate::memory::reclaim::{Removed, Unfreed};
 use crate::memory::slab::{Block, LARGEST_BLOCK, Slab, rounded_bytes};
 use crate::snapshot::mutation_barrier::MutationBarrier;
-use crate::snapshot::{DatabaseSize, HOLD_BYTES, Images, SnapshotProgress, ValueOutcome};
+use crate::snapshot::{
+    DatabaseSize, FULL_SHARED_BYTES, HOLD_BYTES, Images, SnapshotProgress, ValueOutcome,
+};
 use crate::sync::cache_line::prefetch;
 use crate::sync::holds::{self, Work};
 use crate::sync::steps::{self, Step};
@@ -381,6 +383,9 @@ impl Table {
     pub(crate) fn walk(&mut self, barrier: MutationBarrier, images: &mut Images) -> bool {
         self.begin(barrier);
         let enough = images.copied_bytes() + HOLD_BYTES;
+        let has_enough = |images: &Images| {
+            images.copied_bytes() >= enough || images.shared_bytes() >= FULL_SHARED_BYTES
+        };
         let is_aborted = self.progress.is_aborted();
         for _ in 0..BUCKETS_PER_HOLD {
             let Some(position) = self.progress.walked_to() else { break };
@@ -392,10 +397,10 @@ impl Table {
                 if !barrier.is_older(entry) {
                     return;
                 }
-                is_left |= images.copied_bytes() >= enough;
+                is_left |= has_enough(images);
                 if !is_left {
                     if !is_aborted {
-                        images.push(entry);
+                        images.push_shared(entry);
                     }
                     barrier.admit(entry);
                     saved += 1;
@@ -405,7 +410,7 @@ impl Table {
             self.progress.walk_on(saved, if is_left { Some(position) } else { behind });
             let within = if is_left { before } else { within };
             self.walk_cursor = within.map(Box::new);
-            if self.walk_cursor.is_some() || images.copied_bytes() >= enough {
+            if self.walk_cursor.is_some() || has_enough(images) {
                 break;
             }
         }
@@ -482,8 +487,13 @@ impl Table {
             let entries = sample.clone().filter_map(|index| segment.word(index).entry());
             entries.clone().for_each(|entry| prefetch(entry.pointer()));
             let entries = entries.filter(|entry| !self.is_spared(*entry, spares));
-            // An entry that the snapshot already has frees memory at once.
-            let saved = entries.clone().filter(|entry| !barrier.is_older(*entry));
+            // An entry that the snapshot already has frees memory at once, unless its value may
+            // still wait for the saver.
+            let saved = entries.clone().filter(|entry| {
+                // SAFETY: the latch is held.
+                let is_shared = || unsafe { entry.bytes_out_of_line() } > 0;
+                !(barrier.is_older(*entry) || barrier.is_saving() && is_shared())
+            });
             if let Some(entry) = selection.choose(saved).or_else(|| selection.choose(entries))
                 && let Some(index) =
                     { sample }.find(|index| segment.word(*index).entry() == Some(entry))

@@ -151,11 +151,17 @@ impl Database<'_> {
     /// be evictable again: a full search for each refused command would delay other requests.
     pub(crate) fn evict(&self, selection: VictimSelection, kept: &[u64]) -> bool {
         let shards = self.store.shards.len();
-        let found_nothing = self.store.limit.found_nothing.load(Ordering::Relaxed);
+        let limit = &self.store.limit;
+        let is_anything_claimed = self.store.is_anything_claimed();
+        if !is_anything_claimed && limit.found_claims.load(Ordering::Relaxed) {
+            limit.found_claims.store(false, Ordering::Relaxed);
+            limit.search_again();
+        }
+        let found_nothing = limit.found_nothing.load(Ordering::Relaxed);
         // Only keys that gain an expiry allow another full search; a new key may go as well if the
         // policy is for all keys, unless a script or a long command may have claimed them all.
         let is_pointless =
-            found_nothing && (selection.policy.only_volatile() || self.store.is_anything_claimed());
+            found_nothing && (selection.policy.only_volatile() || is_anything_claimed);
         let tries = if is_pointless { FEW_TRIES } else { TRIES.max(shards) };
         let claimed = self.store.spared();
         let is_spared =
@@ -201,12 +207,13 @@ impl Database<'_> {
             }
             if found {
                 self.counters.evicted.add(1);
-                self.store.limit.search_again();
+                limit.search_again();
                 return true;
             }
         }
         if kept.is_empty() {
-            self.store.limit.found_nothing.store(true, Ordering::Relaxed);
+            limit.found_claims.store(claimed.is_some(), Ordering::Relaxed);
+            limit.found_nothing.store(true, Ordering::Relaxed);
         }
         false
     }

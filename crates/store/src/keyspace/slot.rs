@@ -405,6 +405,13 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// Gives the entry the access clock of another one.
+    pub(crate) fn set_access(&mut self, access: u32) {
+        if let Some((_, entry)) = self.occupant() {
+            entry.set_access(access);
+        }
+    }
+
     /// Changes when the entry expires.
     pub(crate) fn set_expiry(&mut self, expire_at_ms: Option<u64>) {
         let Some((place, entry)) = self.occupant() else { return };

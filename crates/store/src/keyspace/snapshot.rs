@@ -172,7 +172,7 @@ impl Snapshot<'_> {
     /// Whether walkers that have paused should continue.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.store.outbox.held().walked_bytes < WAITING_BYTES / 2
+        self.store.outbox.held().waiting_bytes() < WAITING_BYTES / 2
     }
 
     /// Whether the snapshot has been aborted.

@@ -22,15 +22,16 @@ impl Database<'_> {
     ) {
         let taken = self.write(from, |slot| {
             let (copy, is_reported) = (slot.copy(), slot.is_reported());
+            let access = slot.entry().map(|entry| entry.access()).filter(|_| is_moved);
             // The effect reported at the other key includes this one.
             slot.choose_effect(|| None);
             if is_moved {
                 // The copy shares the value.
                 slot.remove_as(ValueOutcome::Stays);
             }
-            copy.map(|copy| (copy, is_reported))
+            copy.map(|copy| (copy, access, is_reported))
         });
-        let Some(((value, attributes), is_reported)) = taken else { return };
+        let Some(((value, attributes), access, is_reported)) = taken else { return };
         if is_reported {
             // The new key is reported before the removal of the old one.
             there.write(to, |slot| slot.note(Event::New));
@@ -40,6 +41,7 @@ impl Database<'_> {
         }
         there.write(to, |slot| {
             slot.put(value.as_new(), attributes);
+            access.into_iter().for_each(|access| slot.set_access(access));
             slot.choose_new(false);
             arrived.into_iter().for_each(|event| slot.note(event));
             slot.choose_effect(|| {

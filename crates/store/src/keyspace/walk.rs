@@ -2,9 +2,10 @@
 //! belong to the snapshot.
 
 use crate::keyspace::store::Store;
-use crate::snapshot::{FULL_BYTES, HOLD_BYTES, Images};
+use crate::snapshot::{FULL_BYTES, FULL_SHARED_BYTES, HOLD_BYTES, Images};
 
-/// The bytes of images waiting for the saver at which the walk pauses.
+/// The bytes of images waiting for the saver at which the walk pauses, with the values that they
+/// share: these are not freed when they are evicted or removed, so there must not be many.
 pub(super) const WAITING_BYTES: usize = 8 << 20;
 
 /// One worker's part in the walk.
@@ -42,7 +43,7 @@ impl Store {
         }
         loop {
             let aborted = self.outbox.is_aborted();
-            if !aborted && self.outbox.held().walked_bytes > WAITING_BYTES {
+            if !aborted && self.outbox.held().waiting_bytes() > WAITING_BYTES {
                 return WalkProgress::Full;
             }
             let taken = walker.shard.or_else(|| self.walk.walking.take(self.shards.len()));
@@ -86,7 +87,9 @@ impl Store {
             table.walk(barrier, images);
         }
         drop(held);
-        if !fits || images.copied_bytes() + HOLD_BYTES > FULL_BYTES {
+        let is_full = images.copied_bytes() + HOLD_BYTES > FULL_BYTES
+            || images.shared_bytes() >= FULL_SHARED_BYTES;
+        if !fits || is_full {
             self.send(walker);
         }
         true

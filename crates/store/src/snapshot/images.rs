@@ -8,6 +8,8 @@ use std::ptr::NonNull;
 pub(crate) const HOLD_BYTES: usize = 16 * 1024;
 /// The size of a block of the walk.
 pub(crate) const FULL_BYTES: usize = 64 * 1024;
+/// The bytes of values shared with the store at which a block of the walk is sent.
+pub(crate) const FULL_SHARED_BYTES: usize = 1024 * 1024;
 /// The size of a block of images of changed entries. Every table has its own block.
 pub(crate) const FULL_PRE_IMAGES_BYTES: usize = 16 * 1024;
 
@@ -22,6 +24,8 @@ pub struct Images {
     kept_bytes: usize,
     /// Those of them that are not counted as data.
     uncounted_bytes: usize,
+    /// The bytes of values shared with the store, which are not freed with the store's share.
+    shared_bytes: usize,
 }
 
 // SAFETY: the images own everything that they point to.
@@ -30,7 +34,13 @@ unsafe impl Send for Images {}
 impl Images {
     /// Creates an empty block of this size.
     pub(crate) fn new(database: usize, bytes: usize) -> Self {
-        Images { database, words: Vec::with_capacity(bytes / 8), kept_bytes: 0, uncounted_bytes: 0 }
+        Images {
+            database,
+            words: Vec::with_capacity(bytes / 8),
+            kept_bytes: 0,
+            uncounted_bytes: 0,
+            shared_bytes: 0,
+        }
     }
 
     /// Whether there is room for one more entry.
@@ -87,6 +97,18 @@ impl Images {
     pub(crate) fn keep(&mut self, bytes: usize, chunk_bytes: usize) {
         self.kept_bytes += bytes;
         self.uncounted_bytes += chunk_bytes.min(bytes);
+    }
+
+    /// Adds a copy of an entry that stays in the store and shares its value.
+    pub(crate) fn push_shared(&mut self, entry: Entry) {
+        self.push(entry);
+        // SAFETY: the latch is held.
+        self.shared_bytes += unsafe { entry.bytes_out_of_line() };
+    }
+
+    /// Returns the bytes of values shared with the store.
+    pub(crate) fn shared_bytes(&self) -> usize {
+        self.shared_bytes
     }
 
     /// Returns the bytes of memory used only by these images that are not counted as data.

@@ -27,7 +27,7 @@ mod passes;
 mod progress;
 
 pub use images::Images;
-pub(crate) use images::{FULL_BYTES, HOLD_BYTES};
+pub(crate) use images::{FULL_BYTES, FULL_SHARED_BYTES, HOLD_BYTES};
 pub(crate) use outbox::{Cause, Outbox, Receivers};
 pub use outbox::{DatabaseSize, SnapshotMemory};
 pub(crate) use passes::Walk;

@@ -24,6 +24,7 @@ pub(crate) struct Outbox {
     pre_image_peak_bytes: AtomicUsize,
     pre_images_total: AtomicU64,
     walked_bytes: AtomicUsize,
+    walked_shared_bytes: AtomicUsize,
     /// The size of each database at the cut, as far as its tables have been counted.
     sizes: Box<[Sizes]>,
 }
@@ -80,6 +81,15 @@ pub struct SnapshotMemory {
     pub pre_images: u64,
     /// Images of the walk that the saver has not written yet.
     pub walked_bytes: usize,
+    /// The values that these share with the store.
+    pub(crate) walked_shared_bytes: usize,
+}
+
+impl SnapshotMemory {
+    /// The images of the walk that wait for the saver, with the values that they share.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.walked_bytes + self.walked_shared_bytes
+    }
 }
 
 impl Outbox {
@@ -99,6 +109,7 @@ impl Outbox {
             pre_image_peak_bytes: AtomicUsize::default(),
             pre_images_total: AtomicU64::default(),
             walked_bytes: AtomicUsize::default(),
+            walked_shared_bytes: AtomicUsize::default(),
             sizes: (0..databases).map(|_| Default::default()).collect(),
         }
     }
@@ -204,12 +215,14 @@ impl Outbox {
 
     pub(crate) fn send_walked(&self, images: Images) {
         self.walked_bytes.fetch_add(images.bytes(), Ordering::Relaxed);
+        self.walked_shared_bytes.fetch_add(images.shared_bytes(), Ordering::Relaxed);
         drop(self.walked.send(images));
         steps::reach(Step::Sent);
     }
 
     pub(crate) fn forget_walked(&self, images: &Images) {
         self.walked_bytes.fetch_sub(images.bytes(), Ordering::Relaxed);
+        self.walked_shared_bytes.fetch_sub(images.shared_bytes(), Ordering::Relaxed);
     }
 
     pub(crate) fn held(&self) -> SnapshotMemory {
@@ -219,6 +232,7 @@ impl Outbox {
             pre_image_peak_bytes: self.pre_image_peak_bytes.load(Ordering::Relaxed),
             pre_images: self.pre_images_total.load(Ordering::Relaxed),
             walked_bytes: self.walked_bytes.load(Ordering::Relaxed),
+            walked_shared_bytes: self.walked_shared_bytes.load(Ordering::Relaxed),
         }
     }
 }
