@@ -52,8 +52,11 @@ fn count_over_unix_socket() {
     command.args(["serve", "--unixsocketperm", "777", "--unixsocket", &path]);
     let server = Server::start_nagi(command).expect("it starts");
     let mut redis = server.connect_resp();
+    // An earlier server may have had the same port.
+    let before = in_time_wait(server.resp().port());
     count(&folder, &server, &[("CACHE_SOCKET", &path)], &mut redis);
-    assert_eq!(in_time_wait(server.resp().port()), 0, "a socket that is a path has no port");
+    let after = in_time_wait(server.resp().port());
+    assert!(after <= before, "a socket that is a path has no port: {after}, {before} before");
 }
 
 #[test]

@@ -91,6 +91,8 @@ fn get(address: SocketAddr, target: &str) -> (u16, Vec<u8>) {
 /// remaining connections.
 fn count_through(kind: Kind) {
     let mut pair = Pair::new(kind);
+    // An earlier server may have had the same port.
+    let before = in_time_wait(pair.nagi.http().port());
     let url = format!("http://{}/cache/", pair.web.address);
     post_often(&pair.folder, &url, r#"["HINCRBY","counter","field","1"]"#);
     let (requests, runs) = requests();
@@ -99,7 +101,7 @@ fn count_through(kind: Kind) {
     let waiting = in_time_wait(pair.nagi.http().port());
     println!("{kind:?}: {sum} requests, 0 failed; {waiting} sockets in TIME_WAIT towards nagi");
     println!("{}", settings_of_ports());
-    assert!(waiting <= 100, "{waiting}");
+    assert!(waiting <= before + 100, "{waiting}, {before} before");
 }
 
 #[test]
