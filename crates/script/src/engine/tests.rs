@@ -1,0 +1,410 @@
+//! Tests of whole scripts.
+
+use super::*;
+use crate::host::Words;
+use crate::{LogLevel, Source};
+use nagi_proto::Output;
+use std::cell::Cell;
+
+/// A server that replies with a command's first word, and ends scripts after a time.
+struct Echo {
+    looks_left: Rc<Cell<u32>>,
+    /// Errors in replies, and whether they were counted before.
+    errors: Rc<RefCell<Vec<(String, bool)>>>,
+}
+
+impl Host for Echo {
+    fn call(&mut self, words: &Words, _: Version, reply: &mut Vec<u8>) {
+        match words.args().at(0) {
+            b"fail" => reply.extend_from_slice(b"-WRONGTYPE it is\r\n"),
+            b"attribute" => reply.extend_from_slice(b"|1\r\n+a\r\n*1\r\n:1\r\n$4\r\nreal\r\n"),
+            b"reply" => reply.extend_from_slice(words.args().at(1)),
+            b"array" => reply.extend_from_slice(b"*3\r\n:1\r\n$-1\r\n*1\r\n+OK\r\n"),
+            word => {
+                let text = String::from_utf8_lossy(word);
+                reply.extend(format!("${}\r\n{text}\r\n", text.len()).into_bytes());
+            }
+        }
+    }
+
+    fn may_call(&mut self, _: &Words) -> Option<bool> {
+        None
+    }
+
+    fn note_error(&mut self, text: &[u8], is_counted: bool) {
+        self.errors.borrow_mut().push((String::from_utf8_lossy(text).into_owned(), is_counted));
+    }
+
+    fn log(&mut self, _: LogLevel, _: &[u8]) {}
+
+    fn is_to_end(&mut self) -> bool {
+        self.looks_left.set(self.looks_left.get().saturating_sub(1));
+        self.looks_left.get() == 0
+    }
+}
+
+/// The reply to a script, with `|` for line breaks and without the script's name.
+fn run(engine: &mut Engine, text: &str) -> String {
+    let name = Digest::of(text.as_bytes());
+    if let Err(error) = engine.compile(name, Source::parse(text.as_bytes()).unwrap().body) {
+        return format!("compiling: {error}");
+    }
+    let mut out = Output::default();
+    let mut writer = Writer::new(&mut out, Version::Two);
+    let nothing = Args::new(&[], &[]);
+    match engine.run(&name, (nothing, nothing), (Version::Two, &mut writer)) {
+        Ok(()) => {
+            let bytes: Vec<u8> = out.slices().flatten().copied().collect();
+            String::from_utf8_lossy(&bytes).replace("\r\n", "|")
+        }
+        Err(failure) => {
+            let text = String::from_utf8_lossy(&failure.message).into_owned();
+            text.replace(&name.to_string(), "SHA")
+        }
+    }
+}
+
+fn engine(looks: u32) -> Engine {
+    engine_with(looks, Rc::default())
+}
+
+fn engine_with(looks: u32, errors: Rc<RefCell<Vec<(String, bool)>>>) -> Engine {
+    let looks_left = Rc::new(Cell::new(looks));
+    Engine::new(Box::new(Echo { looks_left, errors }), "7.2.4", false, 64 << 20).unwrap()
+}
+
+#[test]
+fn values_become_replies() {
+    let mut engine = engine(u32::MAX);
+    for (text, reply) in [
+        (
+            "return {1, 2.7, 'a', false, true, {3, nil, 4}, {ok='x'}}",
+            "*7|:1|:2|$1|a|$-1|:1|*1|:3|+x|",
+        ),
+        ("return redis.call('array')", "*3|:1|$-1|*1|+OK|"),
+        ("return redis.call('attribute')", "$4|real|"),
+        ("return redis.call(1.5)", "$3|1.5|"),
+        ("return redis.pcall('fail').err", "$15|WRONGTYPE it is|"),
+        ("return {err='x y'}", "-x y|"),
+        ("return redis.error_reply('x')", "-ERR x|"),
+        ("return redis.error_reply('-A x')", "-A x|"),
+        ("return redis.status_reply('fine')", "+fine|"),
+        ("return redis.sha1hex('')", "$40|da39a3ee5e6b4b0d3255bfef95601890afd80709|"),
+        ("return {double=3.5}", "$3|3.5|"),
+    ] {
+        assert_eq!(run(&mut engine, text), reply, "{text}");
+    }
+}
+
+#[test]
+fn replies_become_values() {
+    let mut engine = engine(u32::MAX);
+    for (reply, read, value) in [
+        (":-5", "v", ":-5|"),
+        ("$-1", "tostring(v)", "$5|false|"),
+        ("*-1", "tostring(v)", "$5|false|"),
+        ("_", "tostring(v)", "$3|nil|"),
+        ("#t", "tostring(v)", "$4|true|"),
+        (",1.5", "v.double * 2", ":3|"),
+        ("(123456789012345678901", "v.big_number", "$21|123456789012345678901|"),
+        ("%2|+a|:1|_|:2", "tostring(v.map.ok) .. #v.map", "$4|nil0|"),
+        ("%1|$1|a|*2|:7|:8", "v.map.a[2]", ":8|"),
+        ("~2|$1|a|:9", "tostring(v.set.a) .. tostring(v.set[9])", "$8|truetrue|"),
+        ("=8|txt:text", "v.verbatim_string.format .. v.verbatim_string.string", "$7|txttext|"),
+        ("*1|*1|*1|$2|in", "v[1][1][1]", "$2|in|"),
+        (">1|$1|p", "v[1]", "$1|p|"),
+    ] {
+        let reply = reply.replace('|', "\\r\\n");
+        let text = format!("local v = redis.call('reply', '{reply}\\r\\n') return {read}");
+        assert_eq!(run(&mut engine, &text), value, "{reply}");
+    }
+    // Deeper than Lua's stack: an error, and no end of the process.
+    let text = "return redis.call('reply', ('*1\\r\\n'):rep(100000) .. ':1\\r\\n')";
+    assert!(run(&mut engine, text).contains("too deeply"), "{}", run(&mut engine, text));
+}
+
+#[test]
+fn errors_in_replies_are_noted() {
+    let errors = Rc::default();
+    let mut engine = engine_with(u32::MAX, Rc::clone(&errors));
+    for (text, noted) in [
+        ("return redis.pcall('fail')", vec![("WRONGTYPE it is", true)]),
+        ("return {1, {err='A x'}, redis.error_reply('y')}", vec![("A x", false), ("ERR y", false)]),
+        ("redis.pcall('fail') return redis.status_reply('x')", vec![]),
+        ("error({err='A x'})", vec![]),
+    ] {
+        run(&mut engine, text);
+        let noted: Vec<_> = noted.into_iter().map(|(text, is)| (text.to_owned(), is)).collect();
+        assert_eq!(errors.take(), noted, "{text}");
+    }
+}
+
+#[test]
+fn errors_say_where() {
+    let mut engine = engine(u32::MAX);
+    for (text, error) in [
+        ("\nerror('x')", "ERR user_script:2: x script: SHA, on @user_script:2."),
+        ("error({err='MY x'})", "MY x script: SHA, on @user_script:1."),
+        ("error({})", "ERR unknown error script: SHA, on @user_script:1."),
+        ("redis.call('fail')", "WRONGTYPE it is script: SHA, on @user_script:1."),
+        (
+            "redis.call()",
+            "ERR Please specify at least one argument for this redis lib call \
+          script: SHA, on @user_script:1.",
+        ),
+        (
+            "return nosuch",
+            "ERR user_script:1: Script attempted to access nonexistent global \
+          variable 'nosuch' script: SHA, on @user_script:1.",
+        ),
+        (
+            "x = 1",
+            "ERR user_script:1: Attempt to modify a readonly table script: SHA, on \
+          @user_script:1.",
+        ),
+        (
+            "setmetatable(_G, {})",
+            "ERR Attempt to modify a readonly table script: SHA, on \
+          @user_script:1.",
+        ),
+        (
+            "loadstring('error(1)')()",
+            "ERR [string \"error(1)\"]:1: 1 script: SHA, on \
+          error(1):1.",
+        ),
+        (
+            "string.rep()",
+            "ERR user_script:1: bad argument #1 to 'rep' (string expected, got \
+          no value) script: SHA, on @user_script:1.",
+        ),
+        (
+            "local function f() return f() + 1 end return f()",
+            "ERR user_script:1: stack overflow script: SHA, on @user_script:1.",
+        ),
+        ("retur x", "compiling: user_script:1: '=' expected near 'x'"),
+    ] {
+        assert_eq!(run(&mut engine, text), error, "{text}");
+    }
+}
+
+#[test]
+fn what_scripts_share_cannot_be_changed() {
+    let mut engine = engine(u32::MAX);
+    for change in [
+        "string.x = 1",
+        "rawset(redis, 'call', 1)",
+        "table.insert(table, 1)",
+        "getmetatable('').__index = 1",
+        "setmetatable(string, {})",
+        "getmetatable(_G).__index = nil",
+        "rawset(_G, 'x', 1)",
+        "math.pi = 3",
+        "_G = 1",
+        "redis.call = nil",
+        "setreadonly(_G, false)",
+    ] {
+        let reply = run(&mut engine, change);
+        assert!(reply.contains("readonly") || reply.contains("'setreadonly'"), "{reply}");
+    }
+    let names = "local t = {} for k in pairs(_G) do t[#t + 1] = k end table.sort(t) \
+                 return table.concat(t, ' ')";
+    let reply = run(&mut engine, names);
+    for name in ["debug", "dofile", "getfenv", "io", "loadfile", "package", "print", "newproxy"] {
+        assert!(!reply.split(['|', ' ']).any(|known| known == name), "{name}: {reply}");
+    }
+}
+
+/// Each of these has led out of the sandbox, or ended the process, somewhere.
+#[test]
+fn known_holes_are_closed() {
+    let mut engine = engine(u32::MAX);
+    for (hole, text, reply) in [
+        ("CVE-2025-46817", "return unpack({}, -2, 2147483647)", "too many results to unpack"),
+        ("CVE-2025-46817", "return unpack({}, 0, 2147483647)", "too many results to unpack"),
+        ("CVE-2025-46818", "getmetatable('').__add = function() end", "readonly table"),
+        (
+            "CVE-2025-49844",
+            "local n = 0 local f = load(function() collectgarbage() n = n + 1 \
+             return ({'return ', 'tostring', '(1)'})[n] end, ('x'):rep(50) .. n) return f()",
+            "$1|1|",
+        ),
+        ("CVE-2025-46819", "return #loadstring('return [====[ a ]====]')()", ":3|"),
+        (
+            "CVE-2014-5461",
+            "local a = {} for i = 1, 150 do a[i] = 'p' .. i end \
+             local f = loadstring('return function(' .. table.concat(a, ',') .. ', ...) \
+             return select(\"#\", ...) end')() return f()",
+            ":0|",
+        ),
+        ("bytecode", "return loadstring('\\27Lua')", "$-1|"),
+        ("bytecode", "return string.dump", "$-1|"),
+        (
+            "recursion of patterns",
+            "return string.find(('a'):rep(300000), ('a?'):rep(300000) .. 'b')",
+            "pattern too complex",
+        ),
+    ] {
+        let replied = run(&mut engine, text);
+        assert!(replied.contains(reply), "{hole}: {replied}");
+    }
+}
+
+#[test]
+fn a_script_is_ended_wherever_it_is() {
+    for text in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "local f = function() while true do end end while true do pcall(f) end",
+        "local f = function() while true do end end while true do xpcall(f, f) end",
+        "coroutine.wrap(function() while true do end end)()",
+        "return string.find(('a'):rep(200000), ('.-'):rep(100) .. 'b')",
+        "local t = {} for i = 1, 900 do t = {t, t} end return t",
+        "local t = {} for i = 1, 900 do t = {t, t} end return cjson.encode(t)",
+        "local t = {} for i = 1, 15 do t = {t, t, t, t, t, t, t} end return cmsgpack.pack(t)",
+    ] {
+        let reply = run(&mut engine(20), text);
+        assert!(reply.starts_with(&format!("ERR {ENDED}")), "{text}: {reply}");
+    }
+    for (text, line) in [
+        ("while true do end", 1),
+        ("\nlocal f = function()\nwhile true do end end\nf()", 3),
+        ("\nwhile true do pcall(function() while true do end end) end", 2),
+    ] {
+        let reply = run(&mut engine(20), text);
+        let place = format!(" script: SHA, on @user_script:{line}.");
+        assert!(reply.contains(&format!("ERR {ENDED}{place}")), "{text}: {reply}");
+    }
+    let mut engine = engine(20);
+    run(&mut engine, "while true do end");
+    assert!(run(&mut engine, "while true do end").contains(ENDED));
+}
+
+#[test]
+fn loading_a_library_ends_wherever_it_is() {
+    let host = Echo { looks_left: Rc::new(Cell::new(u32::MAX)), errors: Rc::default() };
+    let mut engine = Engine::new(Box::new(host), "7.2.4", true, 64 << 20).unwrap();
+    for text in ["while true do end", "local f f = function() while true do end return f() end f()"]
+    {
+        let error = engine.load_library(text.as_bytes()).unwrap_err();
+        assert!(error.contains(LOADED_TOO_LONG), "{text}: {error}");
+    }
+    let fine = b"redis.register_function('f', function() return 1 end)";
+    assert_eq!(engine.load_library(fine).unwrap().functions().count(), 1);
+}
+
+/// Rust never holds more Lua values at once than mlua has room for.
+#[test]
+fn many_values_are_packed_and_passed() {
+    let mut engine = engine(u32::MAX);
+    for (text, reply) in [
+        (
+            "local t = {} for i = 1, 100000 do t['k' .. i] = 'v' .. i end \
+             local u = cmsgpack.unpack(cmsgpack.pack({t})) return u[1].k99999",
+            "$6|v99999|",
+        ),
+        (
+            "local t = {} for i = 1, 100000 do t[i] = 'v' .. i end \
+             return #cmsgpack.unpack(cmsgpack.pack(t))",
+            ":100000|",
+        ),
+        (
+            "local t = {} for i = 1, 100000 do t['k' .. i] = {'v' .. i} end \
+             return cjson.decode(cjson.encode(t)).k100000[1]",
+            "$7|v100000|",
+        ),
+        (
+            "local t = {} for i = 1, 7990 do t[i] = 'v' .. i end \
+             return select('#', cmsgpack.unpack(cmsgpack.pack(unpack(t))))",
+            ":7990|",
+        ),
+        (
+            "local t = {} for i = 1, 100000 do t['k' .. i] = 'v' .. i end \
+             return #cjson.encode({map=t}) .. type(cjson.decode(cjson.encode(t)))",
+            "$12|1777799table|",
+        ),
+        (
+            "cjson.decode_max_depth(1e9) return cjson.decode(('['):rep(1e6))",
+            "ERR user_script:1: Found too many nested data structures (2001) at character \
+             2001 script: SHA, on @user_script:1.",
+        ),
+        (
+            "local t = {} for i = 1, 1e5 do t = {t} end cjson.encode_max_depth(1e9) \
+             return cjson.encode(t)",
+            "ERR user_script:1: Cannot serialise, excessive nesting (2001) script: SHA, on \
+             @user_script:1.",
+        ),
+        (
+            "return cmsgpack.unpack(('\\161x'):rep(8200))",
+            "ERR user_script:1: stack overflow (too many return values at once; use \
+             unpack_one or unpack_limit instead.) script: SHA, on @user_script:1.",
+        ),
+    ] {
+        assert_eq!(run(&mut engine, text), reply, "{text}");
+    }
+    for table in ["t", "{map=t}", "{set=t}"] {
+        let text = format!("local t = {{}} for i = 1, 70000 do t[i] = 'v' .. i end return {table}");
+        let reply = run(&mut engine, &text);
+        assert!(reply.contains("v70000") || table == "{set=t}", "{table}: {}", reply.len());
+    }
+    // As many arguments as Lua passes to any function, or an error of Lua.
+    for count in (7990..8110).step_by(7) {
+        let text = format!(
+            "local t = {{}} for i = 1, {count} do t[i] = 'v' .. i end \
+             return redis.call('first', unpack(t))"
+        );
+        let reply = run(&mut engine, &text);
+        assert!(reply == "$5|first|" || reply.contains("too many"), "{count}: {reply}");
+    }
+}
+
+/// Garbage of a script does not count against the next one.
+#[test]
+fn memory_that_scripts_leave_is_freed() {
+    let mut engine = engine(u32::MAX);
+    engine.limit_memory(16 << 20);
+    for text in [
+        "return #('x'):rep(5e6)",
+        "return #('y'):rep(5e6)",
+        "local t = {} for i = 1, 1e5 do t[i] = 'x' .. i end return #t",
+        "local t = {} for i = 1, 1e5 do t[i] = {} end return #t",
+        "local t = {} for i = 1, 1e5 do t[i] = function() return t end end return #t",
+        "return #('z'):rep(5e6)",
+    ] {
+        let reply = run(&mut engine, text);
+        assert!(reply.starts_with(':'), "{text}: {reply}");
+    }
+}
+
+#[test]
+fn memory_has_a_limit() {
+    let mut engine = engine(u32::MAX);
+    for text in [
+        "local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end",
+        // Lua's table of strings grows, and must shrink when not a byte is left.
+        "local t = {} while true do t[#t + 1] = tostring(#t) end",
+        "local t while true do t = {t} end",
+        "return ('x'):rep(1e9)",
+        "local s = 'x' while true do s = s .. s end",
+        // Objects that take memory outside of Lua.
+        "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = s end \
+         return cjson.encode(t)",
+        "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[s .. i] = i end \
+         return cjson.encode(t)",
+        "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = s end \
+         return cmsgpack.pack(t)",
+        "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = s end return t",
+        "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = {ok = s} end return t",
+        "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = {err = s} end return t",
+        "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = s end \
+         return redis.call('first', unpack(t))",
+        "local t = ('x'):rep(1e5) for i = 1, 100 do t = {t, t} end return t",
+        "local t = ('x'):rep(1e5) for i = 1, 100 do t = {t, t} end return cjson.encode(t)",
+        "local t = ('x'):rep(1e5) for i = 1, 100 do t = {map = {t, t}} end return t",
+        "local t = ('x'):rep(1e5) for i = 1, 14 do t = {t, t} end return cmsgpack.pack(t)",
+    ] {
+        let reply = run(&mut engine, text);
+        let shown = reply.get(..200.min(reply.len()));
+        assert!(reply.contains("not enough memory"), "{text}: {shown:?}");
+        assert_eq!(run(&mut engine, "return 1"), ":1|");
+    }
+}
