@@ -69,6 +69,7 @@ impl Engine {
             version: Cell::new(Version::Two),
             room: RefCell::default(),
             most_bytes: Cell::new(usize::MAX),
+            held_bytes: Rc::default(),
             random: RefCell::default(),
             registering: RefCell::default(),
             has_libraries,

@@ -7,8 +7,11 @@ use nagi_proto::Output;
 use std::cell::Cell;
 
 /// A server that replies with a command's first word, and ends scripts after a time.
+#[derive(Default)]
 struct Echo {
     looks_left: Rc<Cell<u32>>,
+    /// The lines that scripts have logged.
+    lines: Rc<RefCell<Vec<String>>>,
     /// Errors in replies, and whether they were counted before.
     errors: Rc<RefCell<Vec<(String, bool)>>>,
 }
@@ -35,7 +38,9 @@ impl Host for Echo {
         self.errors.borrow_mut().push((String::from_utf8_lossy(text).into_owned(), is_counted));
     }
 
-    fn log(&mut self, _: LogLevel, _: &[u8]) {}
+    fn log(&mut self, _: LogLevel, text: &[u8]) {
+        self.lines.borrow_mut().push(String::from_utf8_lossy(text).into_owned());
+    }
 
     fn is_to_end(&mut self) -> bool {
         self.looks_left.set(self.looks_left.get().saturating_sub(1));
@@ -70,7 +75,11 @@ fn engine(looks: u32) -> Engine {
 
 fn engine_with(looks: u32, errors: Rc<RefCell<Vec<(String, bool)>>>) -> Engine {
     let looks_left = Rc::new(Cell::new(looks));
-    Engine::new(Box::new(Echo { looks_left, errors }), "7.2.4", false, 64 << 20).unwrap()
+    engine_for(Echo { looks_left, errors, ..Echo::default() }, false)
+}
+
+fn engine_for(host: Echo, has_libraries: bool) -> Engine {
+    Engine::new(Box::new(host), "7.2.4", has_libraries, 64 << 20).unwrap()
 }
 
 #[test]
@@ -281,8 +290,8 @@ fn a_script_is_ended_wherever_it_is() {
 
 #[test]
 fn loading_a_library_ends_wherever_it_is() {
-    let host = Echo { looks_left: Rc::new(Cell::new(u32::MAX)), errors: Rc::default() };
-    let mut engine = Engine::new(Box::new(host), "7.2.4", true, 64 << 20).unwrap();
+    let looks_left = Rc::new(Cell::new(u32::MAX));
+    let mut engine = engine_for(Echo { looks_left, ..Echo::default() }, true);
     for text in ["while true do end", "local f f = function() while true do end return f() end f()"]
     {
         let error = engine.load_library(text.as_bytes()).unwrap_err();
@@ -401,10 +410,39 @@ fn memory_has_a_limit() {
         "local t = ('x'):rep(1e5) for i = 1, 100 do t = {t, t} end return cjson.encode(t)",
         "local t = ('x'):rep(1e5) for i = 1, 100 do t = {map = {t, t}} end return t",
         "local t = ('x'):rep(1e5) for i = 1, 14 do t = {t, t} end return cmsgpack.pack(t)",
+        "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = s end \
+         return struct.pack(('s'):rep(100) .. 'L', unpack(t))",
+        // Escaped, a text is longer; and so are values with the commas between them.
+        "return cjson.encode({('\\1'):rep(2e7), type})",
+        "cjson.encode_sparse_array(true, 0) return cjson.encode({[2^24] = type})",
     ] {
         let reply = run(&mut engine, text);
         let shown = reply.get(..200.min(reply.len()));
         assert!(reply.contains("not enough memory"), "{text}: {shown:?}");
         assert_eq!(run(&mut engine, "return 1"), ":1|");
     }
+}
+
+#[test]
+fn descriptions_of_functions_have_a_limit() {
+    let looks_left = Rc::new(Cell::new(u32::MAX));
+    let mut engine = engine_for(Echo { looks_left, ..Echo::default() }, true);
+    let library = |count: u32| {
+        format!(
+            "local s = 'x' for i = 1, 20 do s = s .. s end
+            local function f() return 1 end
+            local function add(i) redis.register_function{{
+                function_name = 'f' .. i, description = s, callback = f}} end
+            for i = 1, {count} do add(i) end"
+        )
+    };
+    // Each takes more than half of the limit, so that there is room for one of them at a time.
+    let first = engine.load_library(library(40).as_bytes()).unwrap();
+    engine.install_library("first", first);
+    for count in [40, 100] {
+        let error = engine.load_library(library(count).as_bytes()).unwrap_err();
+        assert!(error.contains("not enough memory"), "{count}: {error}");
+    }
+    engine.retain_libraries(|_| false);
+    assert_eq!(engine.load_library(library(40).as_bytes()).unwrap().functions().count(), 40);
 }

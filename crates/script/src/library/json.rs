@@ -200,6 +200,9 @@ fn plain(error: mlua::Error) -> String {
     error.to_string()
 }
 
+/// Approximate bytes of a value besides its text: a short word, and a comma or brackets.
+const VALUE_BYTES: usize = 6;
+
 struct Writer<'s> {
     out: Vec<u8>,
     meter: Meter,
@@ -208,7 +211,7 @@ struct Writer<'s> {
 
 impl Writer<'_> {
     fn value(&mut self, value: &Value, depth: i64) -> Result<(), String> {
-        self.meter.take(1)?;
+        self.meter.take(VALUE_BYTES)?;
         match value {
             Value::String(text) => self.string(&text.as_bytes())?,
             Value::Integer(value) => self.number(*value as f64)?,
@@ -249,8 +252,19 @@ impl Writer<'_> {
     }
 
     fn string(&mut self, text: &[u8]) -> Result<(), String> {
-        self.meter.take(text.len())?;
+        /// Bytes between two checks of the limit, since a text may become longer.
+        const STRIDE: usize = 4096;
         self.out.push(b'"');
+        for part in text.chunks(STRIDE) {
+            let before = self.out.len();
+            self.escaped(part);
+            self.meter.take(self.out.len() - before)?;
+        }
+        self.out.push(b'"');
+        Ok(())
+    }
+
+    fn escaped(&mut self, text: &[u8]) {
         for byte in text {
             match byte {
                 b'"' | b'\\' | b'/' => self.out.extend([b'\\', *byte]),
@@ -263,8 +277,6 @@ impl Writer<'_> {
                 _ => self.out.push(*byte),
             }
         }
-        self.out.push(b'"');
-        Ok(())
     }
 
     fn table(&mut self, table: &Table, depth: i64) -> Result<(), String> {

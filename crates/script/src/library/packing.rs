@@ -1,6 +1,7 @@
 //! `struct`: values in the layout of C.
 
 use super::answer::{Answers, add_many, as_number, as_text};
+use crate::bounds::Meter;
 use mlua::{Lua, MultiValue, Table, Value};
 
 /// Maximum size of an integer, in bytes.
@@ -124,14 +125,41 @@ fn wrong(arguments: &MultiValue, place: usize, name: &str, kind: &str) -> String
     format!("bad argument #{} to '{name}' ({kind} expected, got {found})", place + 1)
 }
 
+/// The bytes so far.
+struct Packed {
+    bytes: Vec<u8>,
+    meter: Meter,
+}
+
+impl Packed {
+    /// Appends the bytes, unless they exceed the limit.
+    fn add(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.meter.take(bytes.len())?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Appends an integer, of which only the lowest eight bytes can be other than 0.
+    fn add_integer(&mut self, value: u64, size: usize, is_little: bool) -> Result<(), String> {
+        let mut raw = value.to_le_bytes().to_vec();
+        raw.resize(size, 0);
+        if !is_little {
+            raw.reverse();
+        }
+        self.add(&raw)
+    }
+}
+
 fn pack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
     let format = text_of(arguments, 0, "pack")?;
     let mut format = Format::of("pack", &format);
-    let (mut bytes, mut place) = (Vec::new(), 1);
-    while let Some(item) = format.next(bytes.len())? {
-        bytes.resize(bytes.len() + item.padding, 0);
+    let mut packed = Packed { bytes: Vec::new(), meter: Meter::new(lua) };
+    let mut place = 1;
+    while let Some(item) = format.next(packed.bytes.len())? {
+        // Padding aligns a value of `MAX_INTEGER_BYTES` at most, and so is shorter.
+        packed.add([0; MAX_INTEGER_BYTES].get(..item.padding).unwrap_or_default())?;
         match item.option {
-            b'x' => bytes.push(0),
+            b'x' => packed.add(&[0])?,
             b'c' | b's' => {
                 let value = text_of(arguments, place, "pack")?;
                 place += 1;
@@ -139,9 +167,9 @@ fn pack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
                 let kept = value.get(..size).ok_or_else(|| {
                     format!("bad argument #{} to 'pack' (string too short)", place + 1)
                 })?;
-                bytes.extend_from_slice(kept);
+                packed.add(kept)?;
                 if item.option == b's' {
-                    bytes.push(0);
+                    packed.add(&[0])?;
                 }
             }
             option => {
@@ -151,28 +179,18 @@ fn pack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
                     format!("bad argument #{} to 'pack' (number expected, got {found})", place + 1)
                 })?;
                 place += 1;
-                let mut raw = match option {
-                    b'f' => (value as f32).to_le_bytes().to_vec(),
-                    b'd' => value.to_le_bytes().to_vec(),
-                    _ => {
-                        // Converts as C does on x86-64: a negative number to a signed integer
-                        // first.
-                        let value =
-                            if value < 0.0 { (value as i64).cast_unsigned() } else { value as u64 };
-                        let mut raw = value.to_le_bytes().to_vec();
-                        raw.resize(item.size, 0);
-                        raw
-                    }
+                let bits = match option {
+                    b'f' => u64::from((value as f32).to_bits()),
+                    b'd' => value.to_bits(),
+                    // Converts as C does on x86-64: a negative number to a signed integer first.
+                    _ if value < 0.0 => (value as i64).cast_unsigned(),
+                    _ => value as u64,
                 };
-                if !format.is_little {
-                    raw.reverse();
-                }
-                bytes.extend(raw);
+                packed.add_integer(bits, item.size, format.is_little)?;
             }
         }
     }
-    let packed = lua.create_string(bytes).map_err(|error| error.to_string())?;
-    Ok(MultiValue::from_iter([Value::String(packed)]))
+    string(lua, &packed.bytes).map(|packed| MultiValue::from_iter([packed]))
 }
 
 fn unpack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
