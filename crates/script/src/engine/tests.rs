@@ -424,6 +424,24 @@ fn memory_has_a_limit() {
 }
 
 #[test]
+fn logged_words_become_one_short_line() {
+    let lines = Rc::new(RefCell::default());
+    let looks_left = Rc::new(Cell::new(u32::MAX));
+    let mut engine =
+        engine_for(Echo { lines: Rc::clone(&lines), looks_left, ..Echo::default() }, false);
+    let long = "x".repeat(1024);
+    for (text, line) in [
+        ("redis.log(1, 'a', 2, {}, 'b')", "a 2 b"),
+        ("redis.log(1, 'a\\r\\n1:M 28 Nov * b')", r"a\r\n1:M 28 Nov * b"),
+        ("redis.log(1, ('x'):rep(3000))", &long),
+        ("redis.log(1, ('x'):rep(1022), 'x', 'y')", &format!("{} x", "x".repeat(1022))),
+    ] {
+        assert_eq!(run(&mut engine, text), "$-1|", "{text}");
+        assert_eq!(lines.take(), [line], "{text}");
+    }
+}
+
+#[test]
 fn descriptions_of_functions_have_a_limit() {
     let looks_left = Rc::new(Cell::new(u32::MAX));
     let mut engine = engine_for(Echo { looks_left, ..Echo::default() }, true);

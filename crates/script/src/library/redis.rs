@@ -100,9 +100,40 @@ fn log(lua: &Lua, state: &State, arguments: MultiValue) -> Answer {
         3 => LogLevel::Warning,
         _ => return raised(lua, "ERR Invalid log level."),
     };
-    let words: Vec<_> = arguments.iter().skip(1).filter_map(as_text).collect();
-    state.host.borrow_mut().log(level, &words.join(b" ".as_slice()));
+    state.host.borrow_mut().log(level, &line_of(arguments.iter().skip(1)));
     Ok(Ok(Value::Nil))
+}
+
+/// Maximum bytes of a logged line, before escapes are written.
+const MAX_LINE_BYTES: usize = 1024;
+
+/// The beginning of the words, as one line: line breaks are escaped, so that no script can make up
+/// lines of the server.
+fn line_of<'a>(words: impl Iterator<Item = &'a Value>) -> Vec<u8> {
+    let mut line = Vec::new();
+    let mut left = MAX_LINE_BYTES;
+    let mut add = |bytes: &[u8]| {
+        let bytes = bytes.get(..left.min(bytes.len())).unwrap_or_default();
+        left -= bytes.len();
+        for byte in bytes {
+            match byte {
+                b'\r' => line.extend_from_slice(b"\\r"),
+                b'\n' => line.extend_from_slice(b"\\n"),
+                byte => line.push(*byte),
+            }
+        }
+        left > 0
+    };
+    for (place, word) in words.enumerate() {
+        let has_room = match word {
+            Value::String(word) => (place == 0 || add(b" ")) && add(&word.as_bytes()),
+            other => as_text(other).is_none_or(|word| (place == 0 || add(b" ")) && add(&word)),
+        };
+        if !has_room {
+            break;
+        }
+    }
+    line
 }
 
 /// `redis.setresp`
