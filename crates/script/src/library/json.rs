@@ -83,6 +83,7 @@ pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
             &json,
             shared.decode_depth.get().min(DEEPEST),
             shared.decode_invalid.get(),
+            Meter::new(lua),
         )
         .document(lua)
         {

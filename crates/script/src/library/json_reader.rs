@@ -1,5 +1,6 @@
 //! Reading JSON as lua-cjson does, with its error messages.
 
+use crate::bounds::Meter;
 use mlua::{Lua, Value};
 
 pub(super) struct Reader<'a> {
@@ -9,6 +10,7 @@ pub(super) struct Reader<'a> {
     most_depth: i64,
     /// Whether numbers that JSON does not allow are accepted, such as NaN or 0x10.
     reads_invalid: bool,
+    meter: Meter,
 }
 
 /// The next element of the text.
@@ -51,8 +53,8 @@ impl Token {
 type Placed = (Token, usize);
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(json: &'a [u8], most_depth: i64, reads_invalid: bool) -> Self {
-        Reader { json, at: 0, depth: 0, most_depth, reads_invalid }
+    pub(super) fn new(json: &'a [u8], most_depth: i64, reads_invalid: bool, meter: Meter) -> Self {
+        Reader { json, at: 0, depth: 0, most_depth, reads_invalid, meter }
     }
 
     /// Reads the whole text as one value.
@@ -71,6 +73,7 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, lua: &Lua, token: Placed) -> Result<Value, String> {
+        self.meter.take(1)?;
         Ok(match token {
             (Token::Text(text), _) => Value::String(lua.create_string(text).map_err(plain)?),
             (Token::Number(number), _) => Value::Number(number),

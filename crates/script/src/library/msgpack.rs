@@ -195,7 +195,7 @@ fn unpack(lua: &Lua, arguments: &MultiValue, name: &str, limit: i64, offset: i64
         let error = format!("Start offset {offset} greater than input length {}.", data.len());
         return raise(lua, &error);
     };
-    let mut reader = Reader { rest };
+    let mut reader = Reader { rest, meter: Meter::new(lua) };
     let mut values = Vec::new();
     let is_all = limit == 0 && offset == 0;
     while !reader.rest.is_empty() && (is_all || (values.len() as i64) < limit) {
@@ -222,6 +222,7 @@ fn unpack(lua: &Lua, arguments: &MultiValue, name: &str, limit: i64, offset: i64
 
 struct Reader<'a> {
     rest: &'a [u8],
+    meter: Meter,
 }
 
 impl<'a> Reader<'a> {
@@ -249,6 +250,7 @@ impl<'a> Reader<'a> {
         if depth > READ_DEPTH {
             return Err(Fault::Deep);
         }
+        self.meter.take(1).map_err(mlua::Error::runtime)?;
         let kind = self.unsigned(1)? as u8;
         let low = |mask: u8| usize::from(kind & mask);
         Ok(match kind {
