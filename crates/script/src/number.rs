@@ -1,4 +1,4 @@
-//! Numbers as C's `printf` writes them.
+//! Numbers as C writes and converts them on x86-64, where scripts were written for Redis.
 
 /// Formats a number like C's `%.{precision}g`.
 pub(crate) fn general(value: f64, precision: usize) -> String {
@@ -39,6 +39,12 @@ pub(crate) fn integer(value: f64) -> Option<i64> {
 pub(crate) fn replied(value: f64) -> i64 {
     const END: f64 = 9_223_372_036_854_775_808.0;
     if (-END..END).contains(&value) { value as i64 } else { i64::MIN }
+}
+
+/// The 32-bit integer to which C converts a number on x86-64: truncated, or the least integer if the
+/// number does not fit.
+pub(crate) fn int(value: f64) -> i32 {
+    i32::try_from(replied(value)).unwrap_or(i32::MIN)
 }
 
 #[cfg(test)]

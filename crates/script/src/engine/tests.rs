@@ -273,8 +273,8 @@ fn a_script_is_ended_wherever_it_is() {
         "return ('x'):rep(1e6):find('[' .. ('a'):rep(1e6) .. ']')",
         "return ('x'):rep(1e6):find('[' .. ('a'):rep(1e6) .. 'x]*')",
         "return ('x'):rep(1e6):find('%f[' .. ('a'):rep(1e6) .. ']')",
-        "return cjson.decode('[' .. ('1,'):rep(1e5) .. '1]')",
-        "return cmsgpack.unpack('\\221\\0\\1\\0\\0' .. ('\\1'):rep(65536))",
+        "return #cjson.decode('[' .. ('1,'):rep(1e5) .. '1]')",
+        "return #cmsgpack.unpack('\\221\\0\\1\\0\\0' .. ('\\1'):rep(65536))",
         "local t = {} for i = 1, 900 do t = {t, t} end return t",
         "local t = {} for i = 1, 900 do t = {t, t} end return cjson.encode(t)",
         "local t = {} for i = 1, 15 do t = {t, t, t, t, t, t, t} end return cmsgpack.pack(t)",
@@ -471,4 +471,39 @@ fn descriptions_of_functions_have_a_limit() {
     }
     engine.retain_libraries(|_| false);
     assert_eq!(engine.load_library(library(40).as_bytes()).unwrap().functions().count(), 40);
+}
+
+/// What Redis 8.0.6 replies.
+#[test]
+fn functions_of_redis_check_their_arguments() {
+    let mut engine = engine(u32::MAX);
+    let repl = "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
+    for (call, error) in [
+        ("set_repl()", "redis.set_repl() requires one argument."),
+        ("set_repl(4)", repl),
+        ("set_repl(-1)", repl),
+        ("set_repl(2^32)", repl),
+        ("setresp(1.9)", "RESP version must be 2 or 3."),
+        ("setresp({})", "RESP version must be 2 or 3."),
+    ] {
+        let error = format!("ERR {error} script: SHA, on @user_script:1.");
+        assert_eq!(run(&mut engine, &format!("redis.{call}")), error, "{call}");
+    }
+    for call in ["set_repl('x')", "set_repl(3.5)", "setresp(3.5)", "setresp('3')"] {
+        assert_eq!(run(&mut engine, &format!("redis.{call}")), "$-1|", "{call}");
+    }
+    for (text, error) in [
+        (" ", " "),
+        ("", "ERR "),
+        ("- ", " "),
+        ("-", "ERR "),
+        ("a ", "a "),
+        ("- a b ", " a b "),
+        ("-\\r\\nab\\r\\n", "ERR ab"),
+        ("a b\\r\\n\\n", "a b"),
+        ("a b\\0c", "a b"),
+    ] {
+        let script = format!("return redis.error_reply('{text}').err");
+        assert_eq!(run(&mut engine, &script), format!("${}|{error}|", error.len()), "{text}");
+    }
 }
