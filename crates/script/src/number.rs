@@ -1,4 +1,6 @@
-//! Numbers as C writes and converts them on x86-64, where scripts were written for Redis.
+//! Numbers as C writes, reads and converts them on x86-64, where scripts were written for Redis.
+
+use std::ffi::{CStr, c_char};
 
 /// Formats a number like C's `%.{precision}g`.
 pub(crate) fn general(value: f64, precision: usize) -> String {
@@ -47,6 +49,33 @@ pub(crate) fn int(value: f64) -> i32 {
     i32::try_from(replied(value)).unwrap_or(i32::MIN)
 }
 
+// SAFETY: declared as in C's `stdlib.h`.
+unsafe extern "C" {
+    fn strtod(text: *const c_char, end: *mut *mut c_char) -> f64;
+}
+
+/// The number at a place of a text as C's `strtod` reads it, and the length of its text; 0 if there
+/// is none.
+pub(crate) fn at(text: &CStr, place: usize) -> (f64, usize) {
+    let mut end = std::ptr::null_mut();
+    // SAFETY: the place is within the text, at most at the zero byte that ends it. `strtod` keeps
+    // none of the pointers, and sets `end` to a place within the text.
+    unsafe {
+        let start = text.as_ptr().add(place.min(text.count_bytes()));
+        let number = strtod(start, &raw mut end);
+        (number, usize::try_from(end.cast_const().offset_from(start)).unwrap_or(0))
+    }
+}
+
+/// The number to which Lua converts a text, which ends at its first zero byte.
+pub(crate) fn converted(text: &[u8]) -> Option<f64> {
+    let text = CStr::from_bytes_until_nul(text).ok()?;
+    let (number, len) = at(text, 0);
+    let rest = text.to_bytes().get(len..)?;
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    (len > 0 && rest.iter().all(is_space)).then_some(number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +110,26 @@ mod tests {
             (f64::INFINITY, 14, "inf"),
         ] {
             assert_eq!(general(value, precision), text);
+        }
+    }
+
+    #[test]
+    fn texts_are_converted_as_by_lua() {
+        for (text, number) in [
+            ("10", Some(10.0)),
+            (" \t10\x0b\r\n", Some(10.0)),
+            ("0x10", Some(16.0)),
+            ("-0X1p-1", Some(-0.5)),
+            (".5e1", Some(5.0)),
+            ("inf", Some(f64::INFINITY)),
+            ("10\0x", Some(10.0)),
+            ("", None),
+            (" ", None),
+            ("1_0", None),
+            ("1 0", None),
+            ("0x", None),
+        ] {
+            assert_eq!(converted(format!("{text}\0").as_bytes()), number, "{text:?}");
         }
     }
 }

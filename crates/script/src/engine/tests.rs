@@ -475,6 +475,69 @@ fn descriptions_of_functions_have_a_limit() {
 
 /// What Redis 8.0.6 replies.
 #[test]
+fn native_functions_raise_strings() {
+    let mut engine = engine(u32::MAX);
+    for (text, reply) in [
+        (
+            "local ok, e = pcall(cmsgpack.unpack, '\\130\\192\\1') return type(e) .. ':' .. e",
+            "$25|string:table index is nil|",
+        ),
+        (
+            "local ok, e = pcall(function() cmsgpack.unpack('\\130\\192\\1') end) return e",
+            "$18|table index is nil|",
+        ),
+        (
+            "cmsgpack.unpack('\\130\\192\\1')",
+            "ERR table index is nil script: SHA, on @user_script:1.",
+        ),
+        (
+            "local ok, e = pcall(cjson.decode, '[') return e",
+            "$45|Expected value but found T_END at character 2|",
+        ),
+        (
+            "local s = ('x'):rep(1e7) local t = {} for i = 1, 7 do t[i] = s end \
+             local ok, e = pcall(cmsgpack.pack, t) return type(e) .. ':' .. e",
+            "$24|string:not enough memory|",
+        ),
+    ] {
+        assert_eq!(run(&mut engine, text), reply, "{text}");
+    }
+}
+
+/// What Redis 8.0.6 replies.
+#[test]
+fn numbers_are_read_from_strings() {
+    let mut engine = engine(u32::MAX);
+    for (text, reply) in [
+        ("return bit.band('0x10', ' 255 ')", ":16|"),
+        ("return struct.unpack('b', 'abc', '0x2')", ":98|"),
+        ("return struct.unpack('sc0', '0x2\\0abcd')", "$2|ab|"),
+        ("return cmsgpack.unpack_limit('\\1\\2\\3', '0x2')", ":2|"),
+        ("return cmsgpack.unpack_one('\\1\\2\\3', '0x1')", ":2|"),
+        ("return math.random('0x10', '0x10')", ":16|"),
+        ("return cjson.encode_max_depth('0x10')", ":16|"),
+        ("return redis.log('0x1', 'x')", "$-1|"),
+    ] {
+        assert_eq!(run(&mut engine, text), reply, "{text}");
+    }
+    for (text, error) in [
+        ("bit.band('x', 1)", "bad argument #1 to 'band' (number expected, got string)"),
+        (
+            "cmsgpack.unpack_one('\\1', 'x')",
+            "bad argument #2 to 'unpack_one' (number expected, got string)",
+        ),
+        (
+            "cmsgpack.unpack_limit('\\1')",
+            "bad argument #2 to 'unpack_limit' (number expected, got no value)",
+        ),
+    ] {
+        let error = format!("ERR user_script:1: {error} script: SHA, on @user_script:1.");
+        assert_eq!(run(&mut engine, text), error, "{text}");
+    }
+}
+
+/// What Redis 8.0.6 replies.
+#[test]
 fn functions_of_redis_check_their_arguments() {
     let mut engine = engine(u32::MAX);
     let repl = "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
