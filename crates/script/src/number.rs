@@ -49,6 +49,16 @@ pub(crate) fn int(value: f64) -> i32 {
     i32::try_from(replied(value)).unwrap_or(i32::MIN)
 }
 
+/// The unsigned integer to which C converts a number on x86-64: a negative one modulo 2^64, and 0 or
+/// 2^63 if the number does not fit.
+pub(crate) fn unsigned(value: f64) -> u64 {
+    const HALF: f64 = 9_223_372_036_854_775_808.0;
+    match value >= HALF {
+        true => replied(value - HALF).cast_unsigned() ^ (1 << 63),
+        false => replied(value).cast_unsigned(),
+    }
+}
+
 // SAFETY: declared as in C's `stdlib.h`.
 unsafe extern "C" {
     fn strtod(text: *const c_char, end: *mut *mut c_char) -> f64;
@@ -130,6 +140,22 @@ mod tests {
             ("0x", None),
         ] {
             assert_eq!(converted(format!("{text}\0").as_bytes()), number, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_become_unsigned_integers_as_in_c() {
+        for (value, integer) in [
+            (1.9, 1),
+            (-1.5, u64::MAX),
+            (9_223_372_036_854_775_808.0, 1 << 63),
+            (18_446_744_073_709_549_568.0, u64::MAX - 2047),
+            (18_446_744_073_709_551_616.0, 0),
+            (f64::INFINITY, 0),
+            (f64::NEG_INFINITY, 1 << 63),
+            (f64::NAN, 1 << 63),
+        ] {
+            assert_eq!(unsigned(value), integer, "{value}");
         }
     }
 }

@@ -1,11 +1,14 @@
 //! `struct`: values in the layout of C.
 
-use super::answer::{Answers, add_many, as_number, as_text};
+use super::answer::{Answers, add_many, as_number, as_text, plain};
 use crate::bounds::Meter;
+use crate::number;
 use mlua::{Lua, MultiValue, Table, Value};
 
 /// Maximum size of an integer, in bytes.
 const MAX_INTEGER_BYTES: usize = 32;
+/// Maximum values that are read at once: a function in Redis has room for as many.
+const MAX_VALUES: usize = 7990;
 /// Default of the alignment option `!`, in bytes.
 const MAX_ALIGNMENT: usize = 8;
 
@@ -182,9 +185,8 @@ fn pack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
                 let bits = match option {
                     b'f' => u64::from((value as f32).to_bits()),
                     b'd' => value.to_bits(),
-                    // Converts as C does on x86-64: a negative number to a signed integer first.
-                    _ if value < 0.0 => (value as i64).cast_unsigned(),
-                    _ => value as u64,
+                    // C converts a negative number to a signed integer first, which is the same.
+                    _ => number::unsigned(value),
                 };
                 packed.add_integer(bits, item.size, format.is_little)?;
             }
@@ -202,17 +204,21 @@ fn unpack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
         Some(value) => {
             let from = as_number(value).ok_or_else(|| wrong(arguments, 2, "unpack", "number"))?;
             let offset = "bad argument #3 to 'unpack' (offset must be 1 or greater)";
-            usize::try_from(from as i64 - 1).map_err(|_| offset.to_owned())?
+            usize::try_from(number::replied(from).wrapping_sub(1)).map_err(|_| offset.to_owned())?
         }
     };
     let mut format = Format::of("unpack", &format);
     let mut values = Vec::new();
     while let Some(item) = format.next(at)? {
+        if values.len() == MAX_VALUES {
+            return Err("stack overflow (too many results)".to_owned());
+        }
         at += item.padding;
         let mut size = item.size;
         if item.option == b'c' && size == 0 {
             let count = values.pop().and_then(|value| as_number(&value));
-            size = count.ok_or("format 'c0' needs a previous size")? as usize;
+            let count = count.ok_or("format 'c0' needs a previous size")?;
+            size = usize::try_from(number::unsigned(count)).unwrap_or(usize::MAX);
         }
         let end = at.checked_add(size).ok_or(TOO_SHORT)?;
         let raw = data.get(at..end).ok_or(TOO_SHORT)?;
@@ -255,7 +261,7 @@ fn integer(bytes: &[u8], is_signed: bool) -> f64 {
 }
 
 fn string(lua: &Lua, bytes: &[u8]) -> Result<Value, String> {
-    lua.create_string(bytes).map(Value::String).map_err(|error| error.to_string())
+    lua.create_string(bytes).map(Value::String).map_err(|error| plain(&error))
 }
 
 fn size(arguments: &MultiValue) -> Result<MultiValue, String> {
