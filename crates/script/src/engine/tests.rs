@@ -503,7 +503,7 @@ fn native_functions_raise_strings() {
         assert_eq!(run(&mut engine, text), reply, "{text}");
     }
     // Lua lacks memory for the result, which alone would fit.
-    for function in ["struct.pack('s', s)"] {
+    for function in ["struct.pack('s', s)", "cjson.decode(json)"] {
         let text = format!(
             "local s = ('x'):rep(2e7) collectgarbage() \
              local json = '\"1' .. s .. '\"' collectgarbage() \
@@ -580,6 +580,86 @@ fn values_are_packed_as_by_c() {
     }
     let text = "return struct.unpack('dc0', struct.pack('d', 1e300) .. 'abcd')";
     assert_eq!(run(&mut engine, text), "$0||");
+}
+
+/// What Redis 8.0.6 replies.
+#[test]
+fn json_is_read_as_by_cjson() {
+    let mut engine = engine(u32::MAX);
+    for (json, value) in [
+        ("+1", "1"),
+        ("0x1p3", "8"),
+        ("[-0x10]", "-16"),
+        ("[0x.8]", "0.5"),
+        ("[nan(1)]", "nan"),
+        ("[-infinity]", "-inf"),
+        ("[+.5]", "0.5"),
+        ("[1e400]", "inf"),
+        ("[0xffffffffffffffffffffff]", "3.0948500982135e+26"),
+        ("[1]\\0x", "1"),
+        ("[.5]", "Expected value but found invalid token at character 2"),
+        ("0x", "Expected the end but found invalid token at character 2"),
+        ("[0x1p]", "Expected comma or array end but found invalid token at character 5"),
+        ("[infinit]", "Expected comma or array end but found invalid token at character 5"),
+        ("[+]", "Expected value but found invalid number at character 2"),
+        ("[- 1]", "Expected value but found invalid number at character 2"),
+        ("[1\\0]", "Expected comma or array end but found T_END at character 3"),
+        ("[\"a\\0b\"]", "Expected value but found unexpected end of string at character 4"),
+        ("[\"a\\\\", "Expected value but found invalid escape code at character 4"),
+        ("\\0", "Expected value but found T_END at character 1"),
+        ("1\\0", "JSON parser does not support UTF-16 or UTF-32"),
+    ] {
+        let text = format!(
+            "local ok, v = pcall(cjson.decode, '{json}') \
+             return tostring(type(v) == 'table' and v[1] or v)"
+        );
+        assert_eq!(run(&mut engine, &text), format!("${}|{value}|", value.len()), "{json}");
+    }
+    run(&mut engine, "cjson.decode_invalid_numbers(false)");
+    for (json, why) in [
+        ("+1", "token"),
+        ("nan", "token"),
+        ("0x1", "number"),
+        ("-01", "number"),
+        ("-inf", "number"),
+    ] {
+        let error = format!("Expected value but found invalid {why} at character 1");
+        let text = format!("local ok, e = pcall(cjson.decode, '{json}') return e");
+        assert_eq!(run(&mut engine, &text), format!("${}|{error}|", error.len()), "{json}");
+    }
+}
+
+/// What Redis 8.0.6 replies.
+#[test]
+fn settings_of_cjson_are_checked() {
+    let mut engine = engine(u32::MAX);
+    for (call, error) in [
+        ("encode_max_depth(1, 2)", "#2 found too many arguments"),
+        ("encode_sparse_array(true, 2, 3, 4)", "#4 found too many arguments"),
+        ("encode_keep_buffer(true, 2)", "#2 found too many arguments"),
+        ("encode_invalid_numbers('foo')", "#1 invalid option 'foo'"),
+        ("decode_invalid_numbers('null')", "#1 invalid option 'null'"),
+        ("encode_sparse_array(1)", "#1 invalid option '1'"),
+        ("encode_keep_buffer({})", "#1 string expected, got table"),
+        ("encode_sparse_array(true, 'x')", "#2 number expected, got string"),
+        ("encode_sparse_array(true, -1)", "#1 expected integer between 0 and 2147483647"),
+        ("encode_number_precision(15)", "#1 expected integer between 1 and 14"),
+    ] {
+        let (name, _) = call.split_once('(').unwrap();
+        let (place, why) = error.split_once(' ').unwrap();
+        let error = format!("bad argument {place} to '{name}' ({why})");
+        let error = format!("ERR user_script:1: {error} script: SHA, on @user_script:1.");
+        assert_eq!(run(&mut engine, &format!("cjson.{call}")), error, "{call}");
+    }
+    for (call, reply) in [
+        ("encode_max_depth(nil)", ":1000|"),
+        ("encode_max_depth(2^32 + 5)", ":5|"),
+        ("encode({[2^53] = 1})", "$24|{\"9.007199254741e+15\":1}|"),
+        ("encode_sparse_array('on', nil, '0x10')", ":1|"),
+        ("encode_sparse_array()", ":1|"),
+    ] {
+        assert_eq!(run(&mut engine, &format!("return cjson.{call}")), reply, "{call}");
+    }
 }
 
 /// What Redis 8.0.6 replies.
