@@ -273,6 +273,8 @@ fn a_script_is_ended_wherever_it_is() {
         "return ('x'):rep(1e6):find('[' .. ('a'):rep(1e6) .. ']')",
         "return ('x'):rep(1e6):find('[' .. ('a'):rep(1e6) .. 'x]*')",
         "return ('x'):rep(1e6):find('%f[' .. ('a'):rep(1e6) .. ']')",
+        "local s, t = ('x'):rep(1e6), {} local a, b = s .. 'a', s .. 'b' \
+         for i = 1, 5000 do t[i] = i % 2 == 0 and a or b end table.sort(t)",
         "return #cjson.decode('[' .. ('1,'):rep(1e5) .. '1]')",
         "return #cmsgpack.unpack('\\221\\0\\1\\0\\0' .. ('\\1'):rep(65536))",
         "local t = {} for i = 1, 900 do t = {t, t} end return t",
