@@ -1,6 +1,6 @@
-//! Numbers as C writes, reads and converts them on x86-64, where scripts were written for Redis.
+//! Numbers as C writes, reads and converts them on x86-64: scripts see what Redis shows there.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::c_char;
 
 /// Formats a number like C's `%.{precision}g`.
 pub(crate) fn general(value: f64, precision: usize) -> String {
@@ -49,8 +49,8 @@ pub(crate) fn int(value: f64) -> i32 {
     i32::try_from(replied(value)).unwrap_or(i32::MIN)
 }
 
-/// The unsigned integer to which C converts a number on x86-64: a negative one modulo 2^64, and 0 or
-/// 2^63 if the number does not fit.
+/// The unsigned integer to which C converts a number on x86-64: a negative one modulo 2^64, and 0
+/// or 2^63 if the number does not fit.
 pub(crate) fn unsigned(value: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     match value >= HALF {
@@ -65,25 +65,23 @@ unsafe extern "C" {
 }
 
 /// The number at a place of a text as C's `strtod` reads it, and the length of its text; 0 if there
-/// is none.
-pub(crate) fn at(text: &CStr, place: usize) -> (f64, usize) {
+/// is none. The text must end with a zero byte; what follows the first one is not read.
+pub(crate) fn at(text: &[u8], place: usize) -> (f64, usize) {
+    let Some(text @ [.., 0]) = text.get(place..) else { return (0.0, 0) };
     let mut end = std::ptr::null_mut();
-    // SAFETY: the place is within the text, at most at the zero byte that ends it. `strtod` keeps
-    // none of the pointers, and sets `end` to a place within the text.
+    // SAFETY: the text ends with a zero byte, so that `strtod` stops within it. It keeps none of the
+    // pointers, and sets `end` to a place within the text.
     unsafe {
-        let start = text.as_ptr().add(place.min(text.count_bytes()));
-        let number = strtod(start, &raw mut end);
-        (number, usize::try_from(end.cast_const().offset_from(start)).unwrap_or(0))
+        let number = strtod(text.as_ptr().cast(), &raw mut end);
+        (number, usize::try_from(end.cast_const().offset_from(text.as_ptr().cast())).unwrap_or(0))
     }
 }
 
-/// The number to which Lua converts a text, which ends at its first zero byte.
+/// The number to which Lua converts a text, which must end with a zero byte.
 pub(crate) fn converted(text: &[u8]) -> Option<f64> {
-    let text = CStr::from_bytes_until_nul(text).ok()?;
     let (number, len) = at(text, 0);
-    let rest = text.to_bytes().get(len..)?;
-    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
-    (len > 0 && rest.iter().all(is_space)).then_some(number)
+    let rest = text.get(len..)?.iter().find(|byte| !matches!(byte, b' ' | b'\t'..=b'\r'));
+    (len > 0 && rest == Some(&0)).then_some(number)
 }
 
 #[cfg(test)]

@@ -120,7 +120,21 @@ impl<'a> Format<'a> {
 }
 
 fn text_of(arguments: &MultiValue, place: usize, name: &str) -> Result<Vec<u8>, String> {
-    arguments.get(place).and_then(as_text).ok_or_else(|| wrong(arguments, place, name, "string"))
+    with_text(arguments, place, name, |text| Ok(text.to_vec()))
+}
+
+/// Reads a text without a copy: only a few of its bytes may be needed.
+fn with_text<T>(
+    arguments: &MultiValue,
+    place: usize,
+    name: &str,
+    read: impl FnOnce(&[u8]) -> Result<T, String>,
+) -> Result<T, String> {
+    if let Some(Value::String(text)) = arguments.get(place) {
+        return read(&text.as_bytes());
+    }
+    let text = arguments.get(place).and_then(as_text);
+    read(&text.ok_or_else(|| wrong(arguments, place, name, "string"))?)
 }
 
 fn wrong(arguments: &MultiValue, place: usize, name: &str, kind: &str) -> String {
@@ -164,13 +178,13 @@ fn pack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
         match item.option {
             b'x' => packed.add(&[0])?,
             b'c' | b's' => {
-                let value = text_of(arguments, place, "pack")?;
-                place += 1;
-                let size = if item.size == 0 { value.len() } else { item.size };
-                let kept = value.get(..size).ok_or_else(|| {
-                    format!("bad argument #{} to 'pack' (string too short)", place + 1)
+                with_text(arguments, place, "pack", |value| {
+                    let size = if item.size == 0 { value.len() } else { item.size };
+                    let short =
+                        || format!("bad argument #{} to 'pack' (string too short)", place + 2);
+                    packed.add(value.get(..size).ok_or_else(short)?)
                 })?;
-                packed.add(kept)?;
+                place += 1;
                 if item.option == b's' {
                     packed.add(&[0])?;
                 }
