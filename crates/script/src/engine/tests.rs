@@ -534,6 +534,9 @@ fn numbers_are_read_from_strings() {
     }
     for (text, error) in [
         ("bit.band('x', 1)", "bad argument #1 to 'band' (number expected, got string)"),
+        ("math.random(1, 'x')", "bad argument #2 to 'random' (number expected, got string)"),
+        ("math.random(1, 2, 3)", "wrong number of arguments"),
+        ("math.randomseed({})", "bad argument #1 to 'randomseed' (number expected, got table)"),
         (
             "cmsgpack.unpack_one('\\1', 'x')",
             "bad argument #2 to 'unpack_one' (number expected, got string)",
