@@ -43,8 +43,8 @@ pub(crate) fn replied(value: f64) -> i64 {
     if (-END..END).contains(&value) { value as i64 } else { i64::MIN }
 }
 
-/// The 32-bit integer to which C converts a number on x86-64: truncated, or the least integer if the
-/// number does not fit.
+/// The 32-bit integer to which C converts a number on x86-64: truncated, or the least integer if
+/// the number does not fit.
 pub(crate) fn int(value: f64) -> i32 {
     i32::try_from(replied(value)).unwrap_or(i32::MIN)
 }
@@ -64,13 +64,13 @@ unsafe extern "C" {
     fn strtod(text: *const c_char, end: *mut *mut c_char) -> f64;
 }
 
-/// The number at a place of a text as C's `strtod` reads it, and the length of its text; 0 if there
-/// is none. The text must end with a zero byte; what follows the first one is not read.
+/// The number at a place of a text as C's `strtod` reads it, and the length of its text; 0 if
+/// there is none. The text must end with a zero byte; what follows the first one is not read.
 pub(crate) fn at(text: &[u8], place: usize) -> (f64, usize) {
     let Some(text @ [.., 0]) = text.get(place..) else { return (0.0, 0) };
     let mut end = std::ptr::null_mut();
-    // SAFETY: the text ends with a zero byte, so that `strtod` stops within it. It keeps none of the
-    // pointers, and sets `end` to a place within the text.
+    // SAFETY: the text ends with a zero byte, so that `strtod` stops within it. It keeps none of
+    // the pointers, and sets `end` to a place within the text.
     unsafe {
         let number = strtod(text.as_ptr().cast(), &raw mut end);
         (number, usize::try_from(end.cast_const().offset_from(text.as_ptr().cast())).unwrap_or(0))
