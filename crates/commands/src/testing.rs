@@ -129,6 +129,8 @@ impl Server for FakeServer {
 
     fn limit_client_memory(&self) {}
 
+    fn report_slow_script(&self, _: std::time::Duration) {}
+
     fn log_damaged_payload(&self, _: &str) {}
 
     fn shut_down(&self, _: Option<bool>) {

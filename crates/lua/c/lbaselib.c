@@ -322,13 +322,19 @@ static int luaB_unpack (lua_State *L) {
 }
 
 
-/* nagi: calls its function, and raises the first result if there is one */
+/* nagi: calls its function, and raises the first result if there is one. A
+   text gets the place of the caller; if the result is `true', the second
+   one is raised instead as it is */
 static int raise (lua_State *L) {
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   if (lua_isnoneornil(L, 1))
     return lua_gettop(L) == 0 ? 0 : lua_gettop(L) - 1;
+  if (lua_isboolean(L, 1)) {
+    lua_settop(L, 2);
+    return lua_error(L);
+  }
   lua_settop(L, 1);
   if (lua_type(L, 1) == LUA_TSTRING) {
     luaL_where(L, 1);

@@ -96,7 +96,7 @@ static int str_rep (lua_State *L) {
   const char *s = luaL_checklstring(L, 1, &l);
   int n = luaL_checkint(L, 2);
   luaL_buffinit(L, &b);
-  while (n-- > 0)
+  while (l > 0 && n-- > 0)  /* nagi: no long loop for an empty string */
     luaL_addlstring(&b, s, l);
   luaL_pushresult(&b);
   return 1;
@@ -159,6 +159,36 @@ typedef struct MatchState {
     ptrdiff_t len;
   } capture[LUA_MAXCAPTURES];
 } MatchState;
+
+
+/* nagi: bounds the C stack, and calls the hook of long-running scripts */
+#define MAXDEPTH	10000
+#define STEPSPERHOOK	100000
+
+/* nagi: counts work, in steps that take about as long as a byte of `match' */
+static void count (lua_State *L, size_t *steps, size_t n) {
+  *steps += n;
+  if (*steps > STEPSPERHOOK) {
+    *steps = 0;
+    lua_callcounthook(L);
+  }
+}
+
+
+/* nagi: `memcmp' in blocks, each of which is counted: the first bytes may differ */
+#define BLOCK	256
+#define BYTESPERSTEP	16
+
+static int same (lua_State *L, size_t *steps, const char *a, const char *b,
+                                              size_t l) {
+  while (l > 0) {
+    size_t n = l < BLOCK ? l : BLOCK;
+    count(L, steps, n/BYTESPERSTEP + 1);
+    if (memcmp(a, b, n) != 0) return 0;
+    a += n; b += n; l -= n;
+  }
+  return 1;
+}
 
 
 #define L_ESC		'%'
@@ -271,6 +301,7 @@ static const char *matchbalance (MatchState *ms, const char *s,
     int e = *(p+1);
     int cont = 1;
     while (++s < ms->src_end) {
+      count(ms->L, &ms->steps, 1);  /* nagi */
       if (*s == e) {
         if (--cont == 0) return s+1;
       }
@@ -284,9 +315,10 @@ static const char *matchbalance (MatchState *ms, const char *s,
 static const char *max_expand (MatchState *ms, const char *s,
                                  const char *p, const char *ep) {
   ptrdiff_t i = 0;  /* counts maximum expand for item */
-  while ((s+i)<ms->src_end && singlematch(uchar(*(s+i)), p, ep))
+  while ((s+i)<ms->src_end && singlematch(uchar(*(s+i)), p, ep)) {
     i++;
-  ms->steps += (size_t)i;
+    count(ms->L, &ms->steps, (size_t)(ep-p));  /* nagi: a set may be long */
+  }
   /* keeps trying to match with the maximum repetitions */
   while (i>=0) {
     const char *res = match(ms, (s+i), ep+1);
@@ -340,24 +372,17 @@ static const char *match_capture (MatchState *ms, const char *s, int l) {
   l = check_capture(ms, l);
   len = ms->capture[l].len;
   if ((size_t)(ms->src_end-s) >= len &&
-      memcmp(ms->capture[l].init, s, len) == 0)
+      same(ms->L, &ms->steps, ms->capture[l].init, s, len))  /* nagi */
     return s+len;
   else return NULL;
 }
 
 
-/* nagi: bounds the C stack, and calls the hook of long-running scripts */
-#define MAXDEPTH	10000
-#define STEPSPERHOOK	100000
-
 static const char *match (MatchState *ms, const char *s, const char *p) {
   const char *res;
-  if (++ms->depth > MAXDEPTH)
+  if (++ms->depth > MAXDEPTH)  /* nagi */
     luaL_error(ms->L, "pattern too complex");
-  if (++ms->steps > STEPSPERHOOK) {
-    ms->steps = 0;
-    lua_callcounthook(ms->L);
-  }
+  count(ms->L, &ms->steps, 1);  /* nagi */
   res = domatch(ms, s, p);
   ms->depth--;
   return res;
@@ -390,6 +415,7 @@ static const char *domatch (MatchState *ms, const char *s, const char *p) {
             luaL_error(ms->L, "missing " LUA_QL("[") " after "
                                LUA_QL("%%f") " in pattern");
           ep = classend(ms, p);  /* points to what is next */
+          count(ms->L, &ms->steps, (size_t)(ep-p));  /* nagi */
           previous = (s == ms->src_init) ? '\0' : *(s-1);
           if (matchbracketclass(uchar(previous), p, ep-1) ||
              !matchbracketclass(uchar(*s), p, ep-1)) return NULL;
@@ -416,6 +442,7 @@ static const char *domatch (MatchState *ms, const char *s, const char *p) {
     default: dflt: {  /* it is a pattern item */
       const char *ep = classend(ms, p);  /* points to what is next */
       int m = s<ms->src_end && singlematch(uchar(*s), p, ep);
+      count(ms->L, &ms->steps, (size_t)(ep-p));  /* nagi: a set may be long */
       switch (*ep) {
         case '?': {  /* optional */
           const char *res;
@@ -443,8 +470,9 @@ static const char *domatch (MatchState *ms, const char *s, const char *p) {
 
 
 
-static const char *lmemfind (const char *s1, size_t l1,
+static const char *lmemfind (lua_State *L, const char *s1, size_t l1,
                                const char *s2, size_t l2) {
+  size_t steps = 0;  /* nagi: since the last call of the hook */
   if (l2 == 0) return s1;  /* empty strings are everywhere */
   else if (l2 > l1) return NULL;  /* avoids a negative `l1' */
   else {
@@ -453,7 +481,8 @@ static const char *lmemfind (const char *s1, size_t l1,
     l1 = l1-l2;  /* `s2' cannot be found after that */
     while (l1 > 0 && (init = (const char *)memchr(s1, *s2, l1)) != NULL) {
       init++;   /* 1st char is already checked */
-      if (memcmp(init, s2+1, l2) == 0)
+      count(L, &steps, 1);  /* nagi */
+      if (same(L, &steps, init, s2+1, l2))  /* nagi */
         return init-1;
       else {  /* correct `l1' and `s1' to try again */
         l1 -= init-s1;
@@ -504,7 +533,7 @@ static int str_find_aux (lua_State *L, int find) {
   if (find && (lua_toboolean(L, 4) ||  /* explicit request? */
       strpbrk(p, SPECIALS) == NULL)) {  /* or no special characters? */
     /* do a plain search */
-    const char *s2 = lmemfind(s+init, l1-init, p, l2);
+    const char *s2 = lmemfind(L, s+init, l1-init, p, l2);
     if (s2) {
       lua_pushinteger(L, s2-s+1);
       lua_pushinteger(L, s2-s+l2);

@@ -175,6 +175,24 @@ static void set2 (lua_State *L, int i, int j) {
   lua_rawseti(L, 1, j);
 }
 
+/* nagi: comparisons without a function, and parts of compared strings, since
+   the last call of the hook */
+#define STEPSPERHOOK	10000
+#define BYTESPERSTEP	64
+
+static __thread size_t steps;
+
+static void count (lua_State *L, int a) {
+  steps++;
+  if (lua_type(L, a) == LUA_TSTRING)
+    steps += lua_objlen(L, a)/BYTESPERSTEP;
+  if (steps > STEPSPERHOOK) {
+    steps = 0;
+    lua_callcounthook(L);
+  }
+}
+
+
 static int sort_comp (lua_State *L, int a, int b) {
   if (!lua_isnil(L, 2)) {  /* function? */
     int res;
@@ -186,8 +204,10 @@ static int sort_comp (lua_State *L, int a, int b) {
     lua_pop(L, 1);
     return res;
   }
-  else  /* a < b? */
+  else {  /* a < b? */
+    count(L, a);  /* nagi */
     return lua_lessthan(L, a, b);
+  }
 }
 
 static void auxsort (lua_State *L, int l, int u) {

@@ -1,7 +1,9 @@
 //! Functions that a library registers.
 
+use crate::bounds::Held;
 use crate::source::ScriptFlags;
 use std::fmt;
+use std::sync::Arc;
 
 /// A function, as FUNCTION LIST shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,7 +11,7 @@ pub struct FunctionDescription {
     /// The function's name.
     pub name: String,
     /// The description that the library registered, if any.
-    pub description: Option<String>,
+    pub description: Option<Arc<str>>,
     /// The flags that the library registered.
     pub flags: ScriptFlags,
 }
@@ -18,6 +20,8 @@ pub struct FunctionDescription {
 pub(crate) struct Registered {
     pub(crate) described: FunctionDescription,
     pub(crate) function: mlua::Function,
+    /// Counts the name and the description.
+    pub(crate) _held: Held,
 }
 
 /// A library whose code has run, until it is installed.

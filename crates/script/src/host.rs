@@ -73,7 +73,7 @@ pub trait Host: 'static {
     /// counted when a command replied with it.
     fn note_error(&mut self, text: &[u8], is_counted: bool);
 
-    /// Writes a line into the server's log.
+    /// Writes a line into the server's log. The text is short and without line breaks.
     fn log(&mut self, level: LogLevel, text: &[u8]);
 
     /// Whether the script must end. Called every few microseconds, whatever the script does.

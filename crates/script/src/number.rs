@@ -1,4 +1,6 @@
-//! Numbers as C's `printf` writes them.
+//! Numbers as C writes, reads and converts them on x86-64: scripts see what Redis shows there.
+
+use std::ffi::c_char;
 
 /// Formats a number like C's `%.{precision}g`.
 pub(crate) fn general(value: f64, precision: usize) -> String {
@@ -41,6 +43,47 @@ pub(crate) fn replied(value: f64) -> i64 {
     if (-END..END).contains(&value) { value as i64 } else { i64::MIN }
 }
 
+/// The 32-bit integer to which C converts a number on x86-64: truncated, or the least integer if
+/// the number does not fit.
+pub(crate) fn int(value: f64) -> i32 {
+    i32::try_from(replied(value)).unwrap_or(i32::MIN)
+}
+
+/// The unsigned integer to which C converts a number on x86-64: a negative one modulo 2^64, and 0
+/// or 2^63 if the number does not fit.
+pub(crate) fn unsigned(value: f64) -> u64 {
+    const HALF: f64 = 9_223_372_036_854_775_808.0;
+    match value >= HALF {
+        true => replied(value - HALF).cast_unsigned() ^ (1 << 63),
+        false => replied(value).cast_unsigned(),
+    }
+}
+
+// SAFETY: declared as in C's `stdlib.h`.
+unsafe extern "C" {
+    fn strtod(text: *const c_char, end: *mut *mut c_char) -> f64;
+}
+
+/// The number at a place of a text as C's `strtod` reads it, and the length of its text; 0 if
+/// there is none. The text must end with a zero byte; what follows the first one is not read.
+pub(crate) fn at(text: &[u8], place: usize) -> (f64, usize) {
+    let Some(text @ [.., 0]) = text.get(place..) else { return (0.0, 0) };
+    let mut end = std::ptr::null_mut();
+    // SAFETY: the text ends with a zero byte, so that `strtod` stops within it. It keeps none of
+    // the pointers, and sets `end` to a place within the text.
+    unsafe {
+        let number = strtod(text.as_ptr().cast(), &raw mut end);
+        (number, usize::try_from(end.cast_const().offset_from(text.as_ptr().cast())).unwrap_or(0))
+    }
+}
+
+/// The number to which Lua converts a text, which must end with a zero byte.
+pub(crate) fn converted(text: &[u8]) -> Option<f64> {
+    let (number, len) = at(text, 0);
+    let rest = text.get(len..)?.iter().find(|byte| !matches!(byte, b' ' | b'\t'..=b'\r'));
+    (len > 0 && rest == Some(&0)).then_some(number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +118,42 @@ mod tests {
             (f64::INFINITY, 14, "inf"),
         ] {
             assert_eq!(general(value, precision), text);
+        }
+    }
+
+    #[test]
+    fn texts_are_converted_as_by_lua() {
+        for (text, number) in [
+            ("10", Some(10.0)),
+            (" \t10\x0b\r\n", Some(10.0)),
+            ("0x10", Some(16.0)),
+            ("-0X1p-1", Some(-0.5)),
+            (".5e1", Some(5.0)),
+            ("inf", Some(f64::INFINITY)),
+            ("10\0x", Some(10.0)),
+            ("", None),
+            (" ", None),
+            ("1_0", None),
+            ("1 0", None),
+            ("0x", None),
+        ] {
+            assert_eq!(converted(format!("{text}\0").as_bytes()), number, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_become_unsigned_integers_as_in_c() {
+        for (value, integer) in [
+            (1.9, 1),
+            (-1.5, u64::MAX),
+            (9_223_372_036_854_775_808.0, 1 << 63),
+            (18_446_744_073_709_549_568.0, u64::MAX - 2047),
+            (18_446_744_073_709_551_616.0, 0),
+            (f64::INFINITY, 0),
+            (f64::NEG_INFINITY, 1 << 63),
+            (f64::NAN, 1 << 63),
+        ] {
+            assert_eq!(unsigned(value), integer, "{value}");
         }
     }
 }

@@ -122,7 +122,9 @@ impl<'a> Source<'a> {
         let mut source = Source { body, flags: ScriptFlags::empty() };
         for word in words {
             if let Some(flags) = word.strip_prefix(b"flags=") {
-                for flag in flags.split(|byte| *byte == b',').filter(|flag| !flag.is_empty()) {
+                // There may be none, but not an empty one next to a comma.
+                let has_none = flags.is_empty();
+                for flag in flags.split(|byte| *byte == b',').skip(has_none.into()) {
                     source.flags |= ScriptFlags::named(flag)
                         .ok_or_else(|| error("Unexpected flag in script shebang: ", flag))?;
                 }
@@ -155,12 +157,16 @@ mod tests {
         let source = Source::parse(b"#!lua  flags=no-writes,allow-oom\nreturn 1").unwrap();
         assert_eq!(source.flags, ScriptFlags::NO_WRITES | ScriptFlags::ALLOW_OOM);
         assert_eq!(source.body, b"\nreturn 1");
+        let source = Source::parse(b"#!lua flags= flags=no-writes\n").unwrap();
+        assert_eq!(source.flags, ScriptFlags::NO_WRITES);
         assert_eq!(Source::parse(b"return").unwrap().flags, ScriptFlags::UNDECLARED);
         for (text, expected) in [
             ("#!py\n", "Unexpected engine in script shebang: #!py"),
             ("#!lua x=y\n", "Unknown lua shebang option: x=y"),
             ("#!lua name=foo\n", "Unknown lua shebang option: name=foo"),
             ("#!lua flags=a\n", "Unexpected flag in script shebang: a"),
+            ("#!lua flags=no-writes, allow-oom\n", "Unexpected flag in script shebang: "),
+            ("#!lua flags=,\n", "Unexpected flag in script shebang: "),
             ("#!lua", "Invalid script shebang"),
         ] {
             let refused = Source::parse(text.as_bytes()).unwrap_err();

@@ -5,6 +5,7 @@ use crate::generator::Generator;
 use crate::host::{Host, Words};
 use nagi_proto::resp::Version;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::Instant;
 
 /// State shared by an engine and the functions of its sandbox.
@@ -16,6 +17,8 @@ pub(crate) struct State {
     pub(crate) room: RefCell<(Words, Vec<u8>)>,
     /// Maximum bytes of each object that is built from Lua values outside of Lua.
     pub(crate) most_bytes: Cell<usize>,
+    /// Bytes outside of Lua that loaded libraries hold.
+    pub(crate) held_bytes: Rc<Cell<usize>>,
     pub(crate) random: RefCell<Generator>,
     /// The functions registered so far by the library that is being loaded, if there is one.
     pub(crate) registering: RefCell<Option<Vec<Registered>>>,

@@ -15,6 +15,7 @@ use nagi_proto::Args;
 use nagi_store::{Claim, Database, Key};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A set of commands with the form of its replies: [`Redis`]' commands, or
 /// [`Memcached`](crate::memcached::Memcached)'s verbs.
@@ -154,6 +155,9 @@ pub trait Server: Sync {
 
     /// Closes clients until the memory of all clients is at most `maxmemory-clients`.
     fn limit_client_memory(&self);
+
+    /// Logs that a script has run for the time `took`, which is long.
+    fn report_slow_script(&self, took: Duration);
 
     /// Logs that RESTORE was given a damaged value, and its encoding.
     fn log_damaged_payload(&self, form: &str);

@@ -61,6 +61,38 @@ pub(crate) fn refusal(reasons: HookFlags, flags: Flags) -> Option<Error> {
     (waits && !flags.intersects(Flags::LOADING | Flags::PROBE)).then_some(LOADING)
 }
 
+/// Whether a script that started at this time is slow. If so, records that; see
+/// [`note_slow_script`]. Called every few microseconds.
+pub(crate) fn note_if_slow(server: &dyn Server, started: Instant) -> bool {
+    threshold(server).is_some_and(|least| started.elapsed() >= least) && note_slow_script(server)
+}
+
+/// Whether the running script is slow. If so, records that: other requests no longer wait for it,
+/// and SCRIPT KILL may end it.
+///
+/// A script looks itself whether it is slow, except within one long operation. So others look as
+/// well, whom it would keep waiting.
+pub fn note_slow_script(server: &dyn Server) -> bool {
+    let Some(least) = threshold(server) else { return false };
+    let mut noted = None;
+    let is_slow = server.scripts().note_if_slow(least, |took| {
+        noted = Some(took);
+        if server.config().busy_reply.is_on() {
+            server.hooks().set(HookFlags::BUSY, true);
+        }
+    });
+    if let Some(took) = noted {
+        server.report_slow_script(took);
+    }
+    is_slow
+}
+
+/// The time after which a script is slow, unless none ever is.
+fn threshold(server: &dyn Server) -> Option<Duration> {
+    let threshold_ms = server.config().busy_reply_threshold_ms.get();
+    (threshold_ms > 0).then(|| Duration::from_millis(threshold_ms))
+}
+
 /// The error for a memcached verb with these keys that must not run now.
 pub(crate) fn refusal_of_verb(reasons: HookFlags, keys: &Keys) -> Option<&'static str> {
     if keys.is_none() {
@@ -262,5 +294,26 @@ mod tests {
         bench.expect_memcached("delete key", "SERVER_ERROR saving has failed, see the log|");
         bench.process.hooks.set(HookFlags::UNSAVED, false);
         bench.expect("SET key value", "+OK|");
+    }
+
+    /// A script that is within one long operation cannot report that it is slow.
+    #[test]
+    fn others_find_out_that_a_script_is_slow() {
+        let mut bench = Bench::new();
+        bench.expect("CONFIG SET busy-reply all", "+OK|");
+        let scripts = Arc::clone(bench.process.scripts());
+        let not_busy = "-NOTBUSY No scripts in execution right now.|";
+        let number = scripts.begin(1, (START_MS, Instant::now()), None);
+        bench.expect("SCRIPT KILL", not_busy);
+        bench.expect("CONFIG SET busy-reply-threshold 1", "+OK|");
+        std::thread::sleep(Duration::from_millis(2));
+        bench.expect("EVAL x 0", &format!("-{BUSY}|"));
+        bench.expect("GET k", &format!("-{BUSY}|"));
+        assert!(!scripts.is_to_end(number));
+        bench.expect("SCRIPT KILL", "+OK|");
+        assert!(scripts.is_to_end(number));
+        scripts.end(|| bench.process.hooks().set(HookFlags::BUSY, false));
+        bench.expect("GET k", "$-1|");
+        bench.expect("SCRIPT KILL", not_busy);
     }
 }

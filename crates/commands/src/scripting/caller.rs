@@ -92,7 +92,7 @@ impl<S: ScriptingServer> Host for Caller<S> {
         let mut run = self.run.borrow_mut();
         let Some(run) = run.as_mut() else { return false };
         self.context.note_growth(run.buffer_bytes);
-        run.is_slow = run.is_slow || note_if_slow(&*self.server, run.started);
+        run.is_slow = run.is_slow || gate::note_if_slow(&*self.server, run.started);
         self.server.scripts().is_to_end(run.number)
     }
 }
@@ -112,21 +112,6 @@ fn note_buffers(
             .iter()
             .sum::<usize>();
     context.note_growth(run.buffer_bytes);
-}
-
-/// Whether a script that started at this time is slow. If so, records that: other requests no
-/// longer wait for it, and SCRIPT KILL may end it.
-pub(super) fn note_if_slow(server: &impl ScriptingServer, started: Instant) -> bool {
-    let threshold_ms = server.config().busy_reply_threshold_ms.get();
-    if threshold_ms == 0 || started.elapsed() < Duration::from_millis(threshold_ms) {
-        return false;
-    }
-    server.report_slow_script(started.elapsed());
-    if server.config().busy_reply.is_on() {
-        server.hooks().set(HookFlags::BUSY, true);
-    }
-    server.scripts().note_slow();
-    true
 }
 
 /// The reason for which a script's command is refused; with the command's row, if it exists.

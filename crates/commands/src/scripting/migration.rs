@@ -2,8 +2,9 @@
 //! block: the keys stay claimed until they have been moved. Only requests for these keys, and
 //! scripts, wait.
 
+use crate::runtime::gate;
 use crate::runtime::migration::Migration;
-use crate::scripting::caller::{execute_unchecked, note_if_slow};
+use crate::scripting::caller::execute_unchecked;
 use crate::scripting::run::{Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
 use nagi_proto::{Args, Output};
@@ -43,12 +44,10 @@ pub(super) fn migrate(
     let (number, started) = (values.run.number, values.run.started);
     let is_slow = Cell::new(false);
     let is_to_end = || {
-        is_slow.set(is_slow.get() || note_if_slow(server, started));
+        is_slow.set(is_slow.get() || gate::note_if_slow(server, started));
         server.scripts().is_to_end(number)
     };
-    let moved = move_keys(&mut values, migration, &present, &is_to_end);
-    values.run.is_slow |= is_slow.get();
-    moved.map(|()| true)
+    move_keys(&mut values, migration, &present, &is_to_end).map(|()| true)
 }
 
 /// Sends keys to the other server, and deletes here those that it has accepted, unless they are

@@ -3,7 +3,6 @@
 use crate::runtime::context::Server;
 use nagi_script::LogLevel;
 use nagi_store::Store;
-use std::time::Duration;
 
 /// The parts of the server that the script thread uses.
 pub trait ScriptingServer: Server + Send + Sync + 'static {
@@ -13,7 +12,4 @@ pub trait ScriptingServer: Server + Send + Sync + 'static {
 
     /// Writes a line of a script (`redis.log`) to the log.
     fn log_of_script(&self, level: LogLevel, text: &str);
-
-    /// Logs that a script has run for the time `took`.
-    fn report_slow_script(&self, took: Duration);
 }

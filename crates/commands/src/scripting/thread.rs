@@ -514,9 +514,6 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let (server, context) = (&*self.server, &*self.context);
         let blocked = &server.hooks().blocked;
         let (awaited, written) = run.awaited(server.store(), context, blocked);
-        if run.is_slow {
-            server.hooks().set(HookFlags::BUSY, false);
-        }
         if is_leased {
             outcome.written = written;
             outcome.joint = Some(run.claim);
@@ -526,6 +523,6 @@ impl<S: ScriptingServer> ScriptThread<S> {
         // Published while the keys are claimed: a subscriber that reads them sees the script's
         // changes, and later changes are published after these.
         notification::end_holding(server);
-        server.scripts().end();
+        server.scripts().end(|| server.hooks().set(HookFlags::BUSY, false));
     }
 }

@@ -356,12 +356,20 @@ impl Scripts {
         }
     }
 
-    /// Records that the running script is slow, and refuses the queued requests.
-    pub(crate) fn note_slow(&self) {
+    /// Whether the running script is slow: whether it has run for `least`. The first time, calls
+    /// `mark` with the time it has run, before the script can end, and refuses the queued requests.
+    pub(crate) fn note_if_slow(&self, least: Duration, mark: impl FnOnce(Duration)) -> bool {
         let mut inner = self.inner.lock();
-        if let Some(running) = &mut inner.running {
-            running.is_slow = true;
+        let Some(running) = &mut inner.running else { return false };
+        if running.is_slow {
+            return true;
         }
+        let took = running.started.elapsed();
+        if took < least {
+            return false;
+        }
+        running.is_slow = true;
+        mark(took);
         let (tasks, leases): (Vec<_>, Vec<_>) =
             inner.queue.drain(..).partition(|waiting| matches!(waiting, Waiting::Task(_)));
         for waiting in &leases {
@@ -378,6 +386,7 @@ impl Scripts {
                 task.finish(Outcome { error, ..Outcome::default() });
             }
         }
+        true
     }
 
     /// The error for a request that needs the thread, if the running script is slow.
@@ -387,10 +396,13 @@ impl Scripts {
         is_slow.then(|| IsBusy(inner.is_function()))
     }
 
-    /// Records that the script has ended.
-    pub(crate) fn end(&self) {
+    /// Records that the script has ended. If it was slow, calls `unmark`.
+    pub(crate) fn end(&self, unmark: impl FnOnce()) {
         self.running_since_ms.store(0, Ordering::Relaxed);
-        self.inner.lock().running = None;
+        let mut inner = self.inner.lock();
+        if inner.running.take().is_some_and(|running| running.is_slow) {
+            unmark();
+        }
     }
 
     /// The client of the running script, and the script's start in milliseconds since 1970.

@@ -2,6 +2,8 @@
 
 use crate::convert::single;
 use crate::number;
+use crate::sandbox;
+use crate::state::ENDED;
 use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 /// The result of a library function: its value, or the error value to raise.
@@ -13,18 +15,16 @@ pub(super) fn raised(lua: &Lua, text: &str) -> Answer {
     Ok(Err(single(lua, "err", text)?))
 }
 
-/// Adds a function to a table. In Lua, it returns nil and its value, or the error value to raise.
+/// Adds a function to a table, by the convention of `raising` in `crates/lua`.
 pub(super) fn add(
     lua: &Lua,
     table: &Table,
     name: &str,
     function: impl Fn(&Lua, MultiValue) -> Answer + 'static,
 ) -> mlua::Result<()> {
-    let function = lua.create_function(move |lua, arguments| match function(lua, arguments)? {
-        Ok(value) => (Value::Nil, value).into_lua_multi(lua),
-        Err(raised) => raised.into_lua_multi(lua),
-    })?;
-    table.raw_set(name, function)
+    add_many(lua, table, name, move |lua, arguments| {
+        Ok(function(lua, arguments)?.map(|value| MultiValue::from_iter([value])))
+    })
 }
 
 /// The result of a library function that may return several values.
@@ -37,14 +37,42 @@ pub(super) fn add_many(
     name: &str,
     function: impl Fn(&Lua, MultiValue) -> Answers + 'static,
 ) -> mlua::Result<()> {
-    let function = lua.create_function(move |lua, arguments| match function(lua, arguments)? {
-        Ok(mut values) => {
+    let function = lua.create_function(move |lua, arguments| match function(lua, arguments) {
+        Ok(Ok(mut values)) => {
             values.push_front(Value::Nil);
             Ok(values)
         }
-        Err(raised) => raised.into_lua_multi(lua),
+        Ok(Err(raised)) => raised.into_lua_multi(lua),
+        Err(error) => {
+            let text = message(error)?;
+            (true, lua.create_string(text)?).into_lua_multi(lua)
+        }
     })?;
     table.raw_set(name, function)
+}
+
+/// The text of an error for a script, which must see it as a string. It is not to see that it is
+/// killed; and without memory there is no room for a string.
+fn message(error: mlua::Error) -> mlua::Result<String> {
+    let text = plain(&error);
+    if is_out_of_memory(&error) || text == ENDED { Err(error) } else { Ok(text) }
+}
+
+/// The text of an error that Lua has raised within a function.
+pub(super) fn plain(error: &mlua::Error) -> String {
+    let mut text = sandbox::innermost(error);
+    // mlua appends the stack.
+    if let Some(end) = text.find("\nstack traceback:") {
+        text.truncate(end);
+    }
+    text
+}
+
+fn is_out_of_memory(error: &mlua::Error) -> bool {
+    match error {
+        mlua::Error::CallbackError { cause, .. } => is_out_of_memory(cause),
+        error => matches!(error, mlua::Error::MemoryError(_)),
+    }
 }
 
 /// Raises a text, which gets the place of the caller.
@@ -52,11 +80,12 @@ pub(super) fn text(lua: &Lua, text: &str) -> Answer {
     Ok(Err(Value::String(lua.create_string(text)?)))
 }
 
+/// A number, or a string that Lua converts to one.
 pub(super) fn as_number(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(value) => Some(*value as f64),
         Value::Number(value) => Some(*value),
-        Value::String(text) => std::str::from_utf8(&text.as_bytes()).ok()?.trim().parse().ok(),
+        Value::String(text) => number::converted(&text.as_bytes_with_nul()),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! `cjson`: values in JSON, as lua-cjson 2.1 writes them; `json_reader.rs` reads them.
 
-use super::answer::{Answer, add, add_many, as_number, text};
-use super::json_reader::Reader;
+use super::answer::{add, add_many, as_number, as_text, plain, text};
+use super::json_reader::read;
 use crate::bounds::Meter;
 use crate::number;
 use mlua::{Lua, MultiValue, Table, Value};
@@ -17,11 +17,11 @@ pub(super) struct Settings {
     /// its last index exceeds both `sparse_safe` and `sparse_ratio` times its number of items; with
     /// a ratio of 0, none is.
     sparse_converts: Cell<bool>,
-    sparse_ratio: Cell<i64>,
-    sparse_safe: Cell<i64>,
-    encode_depth: Cell<i64>,
-    decode_depth: Cell<i64>,
-    precision: Cell<i64>,
+    sparse_ratio: Cell<i32>,
+    sparse_safe: Cell<i32>,
+    encode_depth: Cell<i32>,
+    decode_depth: Cell<i32>,
+    precision: Cell<i32>,
     encode_invalid: Cell<Invalid>,
     decode_invalid: Cell<bool>,
     keeps_buffer: Cell<bool>,
@@ -74,18 +74,13 @@ pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
         if arguments.len() != 1 {
             return text(lua, "bad argument #1 to 'decode' (expected 1 argument)");
         }
-        let Some(json) = arguments.front().and_then(super::answer::as_text) else {
+        let Some(json) = arguments.front().and_then(as_text) else {
             let found = arguments.front().map_or("no value", Value::type_name);
             let error = format!("bad argument #1 to 'decode' (string expected, got {found})");
             return text(lua, &error);
         };
-        match Reader::new(
-            &json,
-            shared.decode_depth.get().min(DEEPEST),
-            shared.decode_invalid.get(),
-        )
-        .document(lua)
-        {
+        let deepest = shared.decode_depth.get().min(DEEPEST);
+        match read(lua, json, (deepest, shared.decode_invalid.get())) {
             Ok(value) => Ok(Ok(value)),
             Err(error) => text(lua, &error),
         }
@@ -98,46 +93,49 @@ pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
 
 /// Adds the functions that change settings and return their values.
 fn configure(lua: &Lua, library: &Table, settings: &Rc<Settings>) -> mlua::Result<()> {
-    let integers: [(&str, Setting<i64>, i64); 3] = [
-        ("encode_max_depth", |it| &it.encode_depth, i64::from(i32::MAX)),
-        ("decode_max_depth", |it| &it.decode_depth, i64::from(i32::MAX)),
-        ("encode_number_precision", |it| &it.precision, 16),
+    let integers: [(&str, Setting<i32>, i32); 3] = [
+        ("encode_max_depth", |it| &it.encode_depth, i32::MAX),
+        ("decode_max_depth", |it| &it.decode_depth, i32::MAX),
+        ("encode_number_precision", |it| &it.precision, 14),
     ];
     for (name, of, most) in integers {
         let shared = Rc::clone(settings);
         add(lua, library, name, move |lua, arguments| {
-            integer(lua, &arguments, 0, name, (1, most), of(&shared))
+            let given = Given { name, arguments: &arguments };
+            let set = given.at_most(1).and_then(|()| given.integer(0, (1, most), of(&shared)));
+            match set {
+                Ok(()) => Ok(Ok(Value::Number(of(&shared).get().into()))),
+                Err(error) => text(lua, &error),
+            }
         })?;
     }
     let shared = Rc::clone(settings);
     add_many(lua, library, "encode_sparse_array", move |lua, arguments| {
-        if let Some(converts) = arguments.front() {
-            shared.sparse_converts.set(is_true(converts));
-        }
-        for (place, of) in [(1, &shared.sparse_ratio), (2, &shared.sparse_safe)] {
-            let bounds = (0, i64::from(i32::MAX));
-            let set = integer(lua, &arguments, place, "encode_sparse_array", bounds, of)?;
-            if let Err(raised) = set {
-                return Ok(Err(raised));
-            }
+        let given = Given { name: "encode_sparse_array", arguments: &arguments };
+        let Settings { sparse_converts, sparse_ratio, sparse_safe, .. } = &*shared;
+        let set = given
+            .at_most(3)
+            .and_then(|()| given.switch(sparse_converts))
+            .and_then(|()| given.integer(1, (0, i32::MAX), sparse_ratio))
+            .and_then(|()| given.integer(2, (0, i32::MAX), sparse_safe));
+        if let Err(error) = set {
+            return Ok(Err(Value::String(lua.create_string(error)?)));
         }
         Ok(Ok(MultiValue::from_iter([
-            Value::Boolean(shared.sparse_converts.get()),
-            Value::Number(shared.sparse_ratio.get() as f64),
-            Value::Number(shared.sparse_safe.get() as f64),
+            Value::Boolean(sparse_converts.get()),
+            Value::Number(sparse_ratio.get().into()),
+            Value::Number(sparse_safe.get().into()),
         ])))
     })?;
     let shared = Rc::clone(settings);
     add(lua, library, "encode_invalid_numbers", move |lua, arguments| {
-        match arguments.front() {
-            None => {}
-            Some(Value::String(word)) if word.as_bytes() == *b"null" => {
-                shared.encode_invalid.set(Invalid::Null);
-            }
-            Some(value) => {
-                let invalid = if is_true(value) { Invalid::Written } else { Invalid::Refused };
-                shared.encode_invalid.set(invalid);
-            }
+        let given = Given { name: "encode_invalid_numbers", arguments: &arguments };
+        match given.at_most(1).and_then(|()| given.option(&["off", "on", "null"])) {
+            Ok(None) => {}
+            Ok(Some(0)) => shared.encode_invalid.set(Invalid::Refused),
+            Ok(Some(1)) => shared.encode_invalid.set(Invalid::Written),
+            Ok(Some(_)) => shared.encode_invalid.set(Invalid::Null),
+            Err(error) => return text(lua, &error),
         }
         Ok(Ok(match shared.encode_invalid.get() {
             Invalid::Null => Value::String(lua.create_string("null")?),
@@ -150,55 +148,94 @@ fn configure(lua: &Lua, library: &Table, settings: &Rc<Settings>) -> mlua::Resul
     ];
     for (name, of) in switches {
         let shared = Rc::clone(settings);
-        add(lua, library, name, move |_, arguments| {
-            if let Some(value) = arguments.front() {
-                of(&shared).set(is_true(value));
+        add(lua, library, name, move |lua, arguments| {
+            let given = Given { name, arguments: &arguments };
+            match given.at_most(1).and_then(|()| given.switch(of(&shared))) {
+                Ok(()) => Ok(Ok(Value::Boolean(of(&shared).get()))),
+                Err(error) => text(lua, &error),
             }
-            Ok(Ok(Value::Boolean(of(&shared).get())))
         })?;
     }
     Ok(())
 }
 
-/// Whether an argument turns a setting on.
-fn is_true(value: &Value) -> bool {
-    match value {
-        Value::String(word) => word.as_bytes() == *b"on",
-        Value::Boolean(value) => *value,
-        _ => false,
+/// The arguments of a function that changes settings; nil leaves a setting as it is.
+struct Given<'a> {
+    name: &'a str,
+    arguments: &'a MultiValue,
+}
+
+impl Given<'_> {
+    fn wrong(&self, place: usize, why: &str) -> String {
+        format!("bad argument #{} to '{}' ({why})", place + 1, self.name)
+    }
+
+    fn at_most(&self, most: usize) -> Result<(), String> {
+        match self.arguments.len() > most {
+            true => Err(self.wrong(most, "found too many arguments")),
+            false => Ok(()),
+        }
+    }
+
+    fn get(&self, place: usize) -> Option<&Value> {
+        self.arguments.get(place).filter(|value| !value.is_nil())
+    }
+
+    /// The place of the first argument among these words, of which a boolean is the first or the
+    /// second.
+    fn option(&self, words: &[&str]) -> Result<Option<usize>, String> {
+        let value = match self.get(0) {
+            None => return Ok(None),
+            Some(Value::Boolean(value)) => return Ok(Some(usize::from(*value))),
+            Some(value) => value,
+        };
+        let expected = || self.wrong(0, &format!("string expected, got {}", value.type_name()));
+        let given = as_text(value).ok_or_else(expected)?;
+        let place = words.iter().position(|word| word.as_bytes() == given);
+        let given = || String::from_utf8_lossy(given.get(..SHOWN_BYTES).unwrap_or(&given));
+        let place = place.ok_or_else(|| self.wrong(0, &format!("invalid option '{}'", given())))?;
+        Ok(Some(place))
+    }
+
+    /// Changes a setting that is on or off.
+    fn switch(&self, setting: &Cell<bool>) -> Result<(), String> {
+        if let Some(place) = self.option(&["off", "on"])? {
+            setting.set(place == 1);
+        }
+        Ok(())
+    }
+
+    /// Changes a setting that is an integer.
+    fn integer(
+        &self,
+        place: usize,
+        (least, most): (i32, i32),
+        setting: &Cell<i32>,
+    ) -> Result<(), String> {
+        let Some(value) = self.get(place) else { return Ok(()) };
+        let expected = || format!("number expected, got {}", value.type_name());
+        let value = as_number(value).ok_or_else(|| self.wrong(place, &expected()))?;
+        // In C an integer with its upper half cut off.
+        let value = number::replied(value) as i32;
+        if !(least..=most).contains(&value) {
+            // It names the first argument, whichever it is.
+            let why = format!("expected integer between {least} and {most}");
+            return Err(self.wrong(0, &why));
+        }
+        setting.set(value);
+        Ok(())
     }
 }
 
-/// Changes a setting if there is an argument for it, and returns it.
-fn integer(
-    lua: &Lua,
-    arguments: &MultiValue,
-    place: usize,
-    name: &str,
-    (least, most): (i64, i64),
-    setting: &Cell<i64>,
-) -> Answer {
-    if let Some(value) = arguments.get(place).filter(|value| !value.is_nil()) {
-        let value = as_number(value).map(|value| value as i64);
-        let Some(value) = value.filter(|value| (least..=most).contains(value)) else {
-            let place = place + 1;
-            let error = format!(
-                "bad argument #{place} to '{name}' (expected integer between {least} and {most})"
-            );
-            return text(lua, &error);
-        };
-        setting.set(value);
-    }
-    Ok(Ok(Value::Number(setting.get() as f64)))
-}
+/// Most bytes of an argument that an error repeats.
+const SHOWN_BYTES: usize = 256;
 
 /// Maximum nesting that is written or read, whatever the settings say: each level takes some of the
 /// stack.
-const DEEPEST: i64 = 2000;
+const DEEPEST: i32 = 2000;
 
-fn plain(error: mlua::Error) -> String {
-    error.to_string()
-}
+/// Approximate bytes of a value besides its text: a short word, and a comma or brackets.
+const VALUE_BYTES: usize = 6;
 
 struct Writer<'s> {
     out: Vec<u8>,
@@ -207,8 +244,8 @@ struct Writer<'s> {
 }
 
 impl Writer<'_> {
-    fn value(&mut self, value: &Value, depth: i64) -> Result<(), String> {
-        self.meter.take(1)?;
+    fn value(&mut self, value: &Value, depth: i32) -> Result<(), String> {
+        self.meter.take(VALUE_BYTES)?;
         match value {
             Value::String(text) => self.string(&text.as_bytes())?,
             Value::Integer(value) => self.number(*value as f64)?,
@@ -249,8 +286,19 @@ impl Writer<'_> {
     }
 
     fn string(&mut self, text: &[u8]) -> Result<(), String> {
-        self.meter.take(text.len())?;
+        /// Bytes between two checks of the limit, since a text may become longer.
+        const STRIDE: usize = 4096;
         self.out.push(b'"');
+        for part in text.chunks(STRIDE) {
+            let before = self.out.len();
+            self.escaped(part);
+            self.meter.take(self.out.len() - before)?;
+        }
+        self.out.push(b'"');
+        Ok(())
+    }
+
+    fn escaped(&mut self, text: &[u8]) {
         for byte in text {
             match byte {
                 b'"' | b'\\' | b'/' => self.out.extend([b'\\', *byte]),
@@ -263,11 +311,9 @@ impl Writer<'_> {
                 _ => self.out.push(*byte),
             }
         }
-        self.out.push(b'"');
-        Ok(())
     }
 
-    fn table(&mut self, table: &Table, depth: i64) -> Result<(), String> {
+    fn table(&mut self, table: &Table, depth: i32) -> Result<(), String> {
         if depth > self.settings.encode_depth.get().min(DEEPEST) {
             return Err(format!("Cannot serialise, excessive nesting ({depth})"));
         }
@@ -278,7 +324,7 @@ impl Writer<'_> {
                 if index > 1 {
                     self.out.push(b',');
                 }
-                self.value(&table.raw_get(index).map_err(plain)?, depth)?;
+                self.value(&table.raw_get(index).map_err(|error| plain(&error))?, depth)?;
             }
             self.out.push(b']');
             return Ok(());
@@ -292,7 +338,7 @@ impl Writer<'_> {
             let written = self.key(&key).and_then(|()| self.value(&value, depth));
             written.map_err(|error| mlua::Error::runtime(failed.insert(error)))
         });
-        written.map_err(|error| failed.unwrap_or_else(|| plain(error)))?;
+        written.map_err(|error| failed.unwrap_or_else(|| plain(&error)))?;
         self.out.push(b'}');
         Ok(())
     }
@@ -317,20 +363,23 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The length of a table that is an array; 0 if it is not an array, or is empty.
-    fn array_len(&self, table: &Table) -> Result<i64, String> {
-        let (mut items, mut most, mut has_others) = (0_i64, 0, false);
+    /// The length of a table that is an array; 0 or less if it is not an array, or is empty.
+    fn array_len(&self, table: &Table) -> Result<i32, String> {
+        let (mut items, mut most, mut has_others) = (0_i32, 0_i32, false);
         let looked = table.for_each(|key: Value, _: Value| {
-            items += 1;
+            items = items.saturating_add(1);
             let place = match key {
                 Value::Integer(_) | Value::Number(_) => as_number(&key).unwrap_or(0.0),
                 _ => 0.0,
             };
             has_others |= place < 1.0 || place.trunc() != place;
-            most = most.max(place as i64);
+            if place > most.into() {
+                // A key that is too large makes it negative, and the table no array.
+                most = number::int(place);
+            }
             Ok(())
         });
-        looked.map_err(plain)?;
+        looked.map_err(|error| plain(&error))?;
         if has_others {
             return Ok(0);
         }

@@ -1,14 +1,19 @@
 //! Reading JSON as lua-cjson does, with its error messages.
 
+use super::answer::plain;
+use crate::bounds::Meter;
+use crate::number;
 use mlua::{Lua, Value};
+use std::ffi::CStr;
 
-pub(super) struct Reader<'a> {
-    json: &'a [u8],
+struct Reader<'a> {
+    json: &'a CStr,
     at: usize,
-    depth: i64,
-    most_depth: i64,
+    depth: i32,
+    most_depth: i32,
     /// Whether numbers that JSON does not allow are accepted, such as NaN or 0x10.
     reads_invalid: bool,
+    meter: Meter,
 }
 
 /// The next element of the text.
@@ -50,18 +55,26 @@ impl Token {
 /// A token, and the offset at which it begins.
 type Placed = (Token, usize);
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(json: &'a [u8], most_depth: i64, reads_invalid: bool) -> Self {
-        Reader { json, at: 0, depth: 0, most_depth, reads_invalid }
+/// Reads a whole text as one value, with a maximum nesting, and with numbers that JSON does not
+/// allow or without them. Like lua-cjson, reads up to the first zero byte.
+pub(super) fn read(
+    lua: &Lua,
+    mut json: Vec<u8>,
+    (most_depth, reads_invalid): (i32, bool),
+) -> Result<Value, String> {
+    if let [first, second, ..] = &*json
+        && (*first == 0 || *second == 0)
+    {
+        return Err("JSON parser does not support UTF-16 or UTF-32".to_owned());
     }
+    json.push(0);
+    let json = CStr::from_bytes_until_nul(&json).unwrap_or_default();
+    let meter = Meter::new(lua);
+    Reader { json, at: 0, depth: 0, most_depth, reads_invalid, meter }.document(lua)
+}
 
-    /// Reads the whole text as one value.
-    pub(super) fn document(&mut self, lua: &Lua) -> Result<Value, String> {
-        if let [first, second, ..] = self.json
-            && (*first == 0 || *second == 0)
-        {
-            return Err("JSON parser does not support UTF-16 or UTF-32".to_owned());
-        }
+impl Reader<'_> {
+    fn document(&mut self, lua: &Lua) -> Result<Value, String> {
         let first = self.next();
         let value = self.value(lua, first)?;
         match self.next() {
@@ -71,8 +84,11 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, lua: &Lua, token: Placed) -> Result<Value, String> {
+        self.meter.take(1)?;
         Ok(match token {
-            (Token::Text(text), _) => Value::String(lua.create_string(text).map_err(plain)?),
+            (Token::Text(text), _) => {
+                Value::String(lua.create_string(text).map_err(|error| plain(&error))?)
+            }
             (Token::Number(number), _) => Value::Number(number),
             (Token::Boolean(value), _) => Value::Boolean(value),
             (Token::Null, _) => Value::NULL,
@@ -95,7 +111,7 @@ impl<'a> Reader<'a> {
 
     fn object(&mut self, lua: &Lua) -> Result<Value, String> {
         self.descend()?;
-        let table = lua.create_table().map_err(plain)?;
+        let table = lua.create_table().map_err(|error| plain(&error))?;
         let mut token = self.next();
         if !matches!(token.0, Token::ObjectEnd) {
             loop {
@@ -108,8 +124,8 @@ impl<'a> Reader<'a> {
                 }
                 let next = self.next();
                 let value = self.value(lua, next)?;
-                let key = lua.create_string(key).map_err(plain)?;
-                table.raw_set(key, value).map_err(plain)?;
+                let key = lua.create_string(key).map_err(|error| plain(&error))?;
+                table.raw_set(key, value).map_err(|error| plain(&error))?;
                 match self.next() {
                     (Token::ObjectEnd, _) => break,
                     (Token::Comma, _) => token = self.next(),
@@ -123,12 +139,12 @@ impl<'a> Reader<'a> {
 
     fn array(&mut self, lua: &Lua) -> Result<Value, String> {
         self.descend()?;
-        let table = lua.create_table().map_err(plain)?;
+        let table = lua.create_table().map_err(|error| plain(&error))?;
         let mut token = self.next();
         if !matches!(token.0, Token::ArrayEnd) {
             for index in 1.. {
                 let value = self.value(lua, token)?;
-                table.raw_set(index, value).map_err(plain)?;
+                table.raw_set(index, value).map_err(|error| plain(&error))?;
                 match self.next() {
                     (Token::ArrayEnd, _) => break,
                     (Token::Comma, _) => token = self.next(),
@@ -141,7 +157,11 @@ impl<'a> Reader<'a> {
     }
 
     fn peek(&self) -> Option<u8> {
-        self.json.get(self.at).copied()
+        self.rest().first().copied()
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.json.to_bytes().get(self.at..).unwrap_or_default()
     }
 
     fn next(&mut self) -> Placed {
@@ -163,7 +183,10 @@ impl<'a> Reader<'a> {
                 let at = if matches!(token, Token::Wrong(_)) { self.at } else { at };
                 return (token, at);
             }
-            Some(b'-' | b'0'..=b'9') => return (self.number(), at),
+            Some(b'-' | b'0'..=b'9') => {
+                let is_refused = is_invalid(self.rest()) && !self.reads_invalid;
+                return (if is_refused { WRONG_NUMBER } else { self.number() }, at);
+            }
             Some(_) => return (self.word(), at),
         };
         self.at += 1;
@@ -171,66 +194,28 @@ impl<'a> Reader<'a> {
     }
 
     fn word(&mut self) -> Token {
-        let rest = self.json.get(self.at..).unwrap_or_default();
         let words = [
             (b"true".as_slice(), Token::Boolean(true)),
             (b"false", Token::Boolean(false)),
             (b"null", Token::Null),
         ];
         for (word, token) in words {
-            if rest.starts_with(word) {
+            if self.rest().starts_with(word) {
                 self.at += word.len();
                 return token;
             }
         }
-        let is_number = self.reads_invalid
-            && rest.first().is_some_and(|byte| matches!(byte, b'i' | b'I' | b'n' | b'N'));
-        match is_number {
-            true => match self.number() {
-                Token::Number(number) => Token::Number(number),
-                _ => Token::Wrong("invalid token"),
-            },
+        match self.reads_invalid && is_invalid(self.rest()) {
+            true => self.number(),
             false => Token::Wrong("invalid token"),
         }
     }
 
-    /// Reads a number of JSON or, if `reads_invalid`, one in the syntax of C's `strtod`.
+    /// Reads a number in the syntax of C's `strtod`.
     fn number(&mut self) -> Token {
-        let rest = self.json.get(self.at..).unwrap_or_default();
-        let sign = usize::from(rest.first() == Some(&b'-'));
-        let body = rest.get(sign..).unwrap_or_default();
-        let lower: Vec<u8> = body.iter().take(8).map(u8::to_ascii_lowercase).collect();
-        let is_valid = match body {
-            [b'0', b'0'..=b'9' | b'x' | b'X', ..] => false,
-            [b'0'..=b'9', ..] => true,
-            _ => false,
-        };
-        if !is_valid && !self.reads_invalid {
-            return Token::Wrong("invalid number");
-        }
-        let (len, number) = if lower.starts_with(b"infinity") {
-            (8, f64::INFINITY)
-        } else if lower.starts_with(b"inf") {
-            (3, f64::INFINITY)
-        } else if lower.starts_with(b"nan") {
-            (3, f64::NAN)
-        } else if lower.starts_with(b"0x") {
-            let digits = body.iter().skip(2).take_while(|byte| byte.is_ascii_hexdigit());
-            let digit = |byte: &u8| char::from(*byte).to_digit(16).unwrap_or(0);
-            let (len, number) = digits.fold((2, 0.0), |(len, number), byte| {
-                (len + 1, number * 16.0 + f64::from(digit(byte)))
-            });
-            (len, number)
-        } else {
-            let len = decimal_len(body);
-            let digits = std::str::from_utf8(body.get(..len).unwrap_or_default());
-            match digits.ok().and_then(|digits| digits.parse().ok()) {
-                Some(number) => (len, number),
-                None => return Token::Wrong("invalid number"),
-            }
-        };
-        self.at += sign + len;
-        Token::Number(if sign == 1 { -number } else { number })
+        let (number, len) = number::at(self.json.to_bytes_with_nul(), self.at);
+        self.at += len;
+        if len == 0 { WRONG_NUMBER } else { Token::Number(number) }
     }
 
     fn text(&mut self) -> Token {
@@ -255,7 +240,7 @@ impl<'a> Reader<'a> {
     }
 
     fn escape(&mut self, text: &mut Vec<u8>) -> Result<(), &'static str> {
-        let byte = match self.json.get(self.at + 1) {
+        let byte = match self.rest().get(1) {
             Some(b'b') => 8,
             Some(b'f') => 12,
             Some(b'n') => b'\n',
@@ -263,11 +248,7 @@ impl<'a> Reader<'a> {
             Some(b't') => b'\t',
             Some(byte @ (b'"' | b'\\' | b'/')) => *byte,
             Some(b'u') => return self.unicode(text),
-            None => {
-                self.at += 1;
-                return Err("unexpected end of string");
-            }
-            Some(_) => return Err("invalid escape code"),
+            _ => return Err("invalid escape code"),
         };
         text.push(byte);
         self.at += 2;
@@ -296,37 +277,25 @@ impl<'a> Reader<'a> {
 
     /// The value of the escape at `at`, which has four hexadecimal digits.
     fn code_unit(&self, at: usize) -> Option<u32> {
-        let digits = self.json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        let digits = self.json.to_bytes().get(at..at + 6)?.strip_prefix(b"\\u")?;
         let is_digit = |byte: &u8| byte.is_ascii_hexdigit();
         let digits = std::str::from_utf8(digits).ok()?;
         digits.bytes().all(|byte| is_digit(&byte)).then(|| u32::from_str_radix(digits, 16).ok())?
     }
 }
 
-/// The number of bytes that `strtod` would read of a decimal number.
-fn decimal_len(text: &[u8]) -> usize {
-    let digits = |from: usize| {
-        let rest = text.get(from..).unwrap_or_default();
-        rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
-    };
-    let mut len = digits(0);
-    if text.get(len) == Some(&b'.') {
-        len += 1 + digits(len + 1);
-    }
-    if matches!(text.get(len), Some(b'e' | b'E')) {
-        let sign = usize::from(matches!(text.get(len + 1), Some(b'+' | b'-')));
-        let exponent = digits(len + 1 + sign);
-        if exponent > 0 {
-            len += 1 + sign + exponent;
-        }
-    }
-    len
+const WRONG_NUMBER: Token = Token::Wrong("invalid number");
+
+/// Whether a text begins like a number that `strtod` reads, but JSON does not allow.
+fn is_invalid(text: &[u8]) -> bool {
+    let body = text.strip_prefix(b"-").unwrap_or(text);
+    let is_word = |word: &[u8]| body.get(..3).is_some_and(|it| it.eq_ignore_ascii_case(word));
+    matches!(text, [b'+', ..])
+        || matches!(body, [b'0', b'0'..=b'9' | b'x' | b'X', ..])
+        || is_word(b"inf")
+        || is_word(b"nan")
 }
 
 fn expected(what: &str, (token, at): &Placed) -> String {
     format!("Expected {what} but found {} at character {}", token.name(), at + 1)
-}
-
-fn plain(error: mlua::Error) -> String {
-    error.to_string()
 }

@@ -2,6 +2,7 @@
 
 use super::answer::{Answers, add_many, as_number, as_text};
 use crate::bounds::Meter;
+use crate::number;
 use mlua::{Lua, MultiValue, Table, Value};
 
 /// Maximum nesting that is written; deeper tables become nil.
@@ -30,15 +31,38 @@ pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
     })?;
     add_many(lua, &library, "unpack", |lua, arguments| unpack(lua, &arguments, "unpack", 0, 0))?;
     add_many(lua, &library, "unpack_one", |lua, arguments| {
-        let offset = arguments.get(1).and_then(as_number).unwrap_or(0.0);
-        unpack(lua, &arguments, "unpack_one", 1, offset as i64)
+        match integer(&arguments, (1, Some(0)), "unpack_one") {
+            Ok(offset) => unpack(lua, &arguments, "unpack_one", 1, offset),
+            Err(error) => raise(lua, &error),
+        }
     })?;
     add_many(lua, &library, "unpack_limit", |lua, arguments| {
-        let limit = arguments.get(1).and_then(as_number).unwrap_or(0.0);
-        let offset = arguments.get(2).and_then(as_number).unwrap_or(0.0);
-        unpack(lua, &arguments, "unpack_limit", limit as i64, offset as i64)
+        let limit = integer(&arguments, (1, None), "unpack_limit");
+        let offset = limit.and_then(|limit| {
+            integer(&arguments, (2, Some(0)), "unpack_limit").map(|offset| (limit, offset))
+        });
+        match offset {
+            Ok((limit, offset)) => unpack(lua, &arguments, "unpack_limit", limit, offset),
+            Err(error) => raise(lua, &error),
+        }
     })?;
     Ok(library)
+}
+
+/// The integer argument at a place, or the default if there is one.
+fn integer(
+    arguments: &MultiValue,
+    (place, default): (usize, Option<i64>),
+    name: &str,
+) -> Result<i64, String> {
+    let found = match (arguments.get(place), default) {
+        (None | Some(Value::Nil), Some(default)) => return Ok(default),
+        (found, _) => found,
+    };
+    found.and_then(as_number).map(number::replied).ok_or_else(|| {
+        let found = found.map_or("no value", Value::type_name);
+        format!("bad argument #{} to '{name}' (number expected, got {found})", place + 1)
+    })
 }
 
 fn raise(lua: &Lua, error: &str) -> Answers {
@@ -195,7 +219,7 @@ fn unpack(lua: &Lua, arguments: &MultiValue, name: &str, limit: i64, offset: i64
         let error = format!("Start offset {offset} greater than input length {}.", data.len());
         return raise(lua, &error);
     };
-    let mut reader = Reader { rest };
+    let mut reader = Reader { rest, meter: Meter::new(lua) };
     let mut values = Vec::new();
     let is_all = limit == 0 && offset == 0;
     while !reader.rest.is_empty() && (is_all || (values.len() as i64) < limit) {
@@ -222,6 +246,7 @@ fn unpack(lua: &Lua, arguments: &MultiValue, name: &str, limit: i64, offset: i64
 
 struct Reader<'a> {
     rest: &'a [u8],
+    meter: Meter,
 }
 
 impl<'a> Reader<'a> {
@@ -249,6 +274,7 @@ impl<'a> Reader<'a> {
         if depth > READ_DEPTH {
             return Err(Fault::Deep);
         }
+        self.meter.take(1).map_err(mlua::Error::runtime)?;
         let kind = self.unsigned(1)? as u8;
         let low = |mask: u8| usize::from(kind & mask);
         Ok(match kind {

@@ -1,10 +1,14 @@
 //! `struct`: values in the layout of C.
 
-use super::answer::{Answers, add_many, as_number, as_text};
+use super::answer::{Answers, add_many, as_number, as_text, plain};
+use crate::bounds::Meter;
+use crate::number;
 use mlua::{Lua, MultiValue, Table, Value};
 
 /// Maximum size of an integer, in bytes.
 const MAX_INTEGER_BYTES: usize = 32;
+/// Maximum values that are read at once: a function in Redis has room for as many.
+const MAX_VALUES: usize = 7990;
 /// Default of the alignment option `!`, in bytes.
 const MAX_ALIGNMENT: usize = 8;
 
@@ -116,7 +120,21 @@ impl<'a> Format<'a> {
 }
 
 fn text_of(arguments: &MultiValue, place: usize, name: &str) -> Result<Vec<u8>, String> {
-    arguments.get(place).and_then(as_text).ok_or_else(|| wrong(arguments, place, name, "string"))
+    with_text(arguments, place, name, |text| Ok(text.to_vec()))
+}
+
+/// Reads a text without a copy: only a few of its bytes may be needed.
+fn with_text<T>(
+    arguments: &MultiValue,
+    place: usize,
+    name: &str,
+    read: impl FnOnce(&[u8]) -> Result<T, String>,
+) -> Result<T, String> {
+    if let Some(Value::String(text)) = arguments.get(place) {
+        return read(&text.as_bytes());
+    }
+    let text = arguments.get(place).and_then(as_text);
+    read(&text.ok_or_else(|| wrong(arguments, place, name, "string"))?)
 }
 
 fn wrong(arguments: &MultiValue, place: usize, name: &str, kind: &str) -> String {
@@ -124,24 +142,51 @@ fn wrong(arguments: &MultiValue, place: usize, name: &str, kind: &str) -> String
     format!("bad argument #{} to '{name}' ({kind} expected, got {found})", place + 1)
 }
 
+/// The bytes so far.
+struct Packed {
+    bytes: Vec<u8>,
+    meter: Meter,
+}
+
+impl Packed {
+    /// Appends the bytes, unless they exceed the limit.
+    fn add(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.meter.take(bytes.len())?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Appends an integer, of which only the lowest eight bytes can be other than 0.
+    fn add_integer(&mut self, value: u64, size: usize, is_little: bool) -> Result<(), String> {
+        let mut raw = value.to_le_bytes().to_vec();
+        raw.resize(size, 0);
+        if !is_little {
+            raw.reverse();
+        }
+        self.add(&raw)
+    }
+}
+
 fn pack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
     let format = text_of(arguments, 0, "pack")?;
     let mut format = Format::of("pack", &format);
-    let (mut bytes, mut place) = (Vec::new(), 1);
-    while let Some(item) = format.next(bytes.len())? {
-        bytes.resize(bytes.len() + item.padding, 0);
+    let mut packed = Packed { bytes: Vec::new(), meter: Meter::new(lua) };
+    let mut place = 1;
+    while let Some(item) = format.next(packed.bytes.len())? {
+        // Padding aligns a value of `MAX_INTEGER_BYTES` at most, and so is shorter.
+        packed.add([0; MAX_INTEGER_BYTES].get(..item.padding).unwrap_or_default())?;
         match item.option {
-            b'x' => bytes.push(0),
+            b'x' => packed.add(&[0])?,
             b'c' | b's' => {
-                let value = text_of(arguments, place, "pack")?;
-                place += 1;
-                let size = if item.size == 0 { value.len() } else { item.size };
-                let kept = value.get(..size).ok_or_else(|| {
-                    format!("bad argument #{} to 'pack' (string too short)", place + 1)
+                with_text(arguments, place, "pack", |value| {
+                    let size = if item.size == 0 { value.len() } else { item.size };
+                    let short =
+                        || format!("bad argument #{} to 'pack' (string too short)", place + 2);
+                    packed.add(value.get(..size).ok_or_else(short)?)
                 })?;
-                bytes.extend_from_slice(kept);
+                place += 1;
                 if item.option == b's' {
-                    bytes.push(0);
+                    packed.add(&[0])?;
                 }
             }
             option => {
@@ -151,28 +196,17 @@ fn pack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
                     format!("bad argument #{} to 'pack' (number expected, got {found})", place + 1)
                 })?;
                 place += 1;
-                let mut raw = match option {
-                    b'f' => (value as f32).to_le_bytes().to_vec(),
-                    b'd' => value.to_le_bytes().to_vec(),
-                    _ => {
-                        // Converts as C does on x86-64: a negative number to a signed integer
-                        // first.
-                        let value =
-                            if value < 0.0 { (value as i64).cast_unsigned() } else { value as u64 };
-                        let mut raw = value.to_le_bytes().to_vec();
-                        raw.resize(item.size, 0);
-                        raw
-                    }
+                let bits = match option {
+                    b'f' => u64::from((value as f32).to_bits()),
+                    b'd' => value.to_bits(),
+                    // C converts a negative number to a signed integer first, which is the same.
+                    _ => number::unsigned(value),
                 };
-                if !format.is_little {
-                    raw.reverse();
-                }
-                bytes.extend(raw);
+                packed.add_integer(bits, item.size, format.is_little)?;
             }
         }
     }
-    let packed = lua.create_string(bytes).map_err(|error| error.to_string())?;
-    Ok(MultiValue::from_iter([Value::String(packed)]))
+    string(lua, &packed.bytes).map(|packed| MultiValue::from_iter([packed]))
 }
 
 fn unpack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
@@ -184,17 +218,21 @@ fn unpack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
         Some(value) => {
             let from = as_number(value).ok_or_else(|| wrong(arguments, 2, "unpack", "number"))?;
             let offset = "bad argument #3 to 'unpack' (offset must be 1 or greater)";
-            usize::try_from(from as i64 - 1).map_err(|_| offset.to_owned())?
+            usize::try_from(number::replied(from).wrapping_sub(1)).map_err(|_| offset.to_owned())?
         }
     };
     let mut format = Format::of("unpack", &format);
     let mut values = Vec::new();
     while let Some(item) = format.next(at)? {
+        if values.len() == MAX_VALUES {
+            return Err("stack overflow (too many results)".to_owned());
+        }
         at += item.padding;
         let mut size = item.size;
         if item.option == b'c' && size == 0 {
             let count = values.pop().and_then(|value| as_number(&value));
-            size = count.ok_or("format 'c0' needs a previous size")? as usize;
+            let count = count.ok_or("format 'c0' needs a previous size")?;
+            size = usize::try_from(number::unsigned(count)).unwrap_or(usize::MAX);
         }
         let end = at.checked_add(size).ok_or(TOO_SHORT)?;
         let raw = data.get(at..end).ok_or(TOO_SHORT)?;
@@ -237,7 +275,7 @@ fn integer(bytes: &[u8], is_signed: bool) -> f64 {
 }
 
 fn string(lua: &Lua, bytes: &[u8]) -> Result<Value, String> {
-    lua.create_string(bytes).map(Value::String).map_err(|error| error.to_string())
+    lua.create_string(bytes).map(Value::String).map_err(|error| plain(&error))
 }
 
 fn size(arguments: &MultiValue) -> Result<MultiValue, String> {

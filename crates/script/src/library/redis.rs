@@ -4,6 +4,7 @@ use super::answer::{Answer, add, as_number, as_text, raised, text};
 use super::registration::register;
 use crate::convert::single;
 use crate::host::LogLevel;
+use crate::number;
 use crate::source::Digest;
 use crate::state::State;
 use mlua::{Lua, MultiValue, Table, Value};
@@ -53,16 +54,13 @@ pub(super) fn open(lua: &Lua, state: &Rc<State>, version: &str) -> mlua::Result<
     })?;
     add(lua, &redis, "error_reply", |lua, arguments| reply_table(lua, arguments, "err"))?;
     add(lua, &redis, "status_reply", |lua, arguments| reply_table(lua, arguments, "ok"))?;
-    add(lua, &redis, "set_repl", |lua, arguments| {
-        let flags = arguments.front().and_then(as_number);
-        match (arguments.len(), flags) {
-            (1, Some(flags)) if (0.0..4.0).contains(&flags) => Ok(Ok(Value::Nil)),
-            (1, _) => raised(
-                lua,
-                "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
-            ),
-            _ => raised(lua, "ERR redis.set_repl() requires two arguments."),
-        }
+    add(lua, &redis, "set_repl", |lua, arguments| match (arguments.len(), arguments.front()) {
+        (1, Some(flags)) if !(0..4).contains(&int(flags)) => raised(
+            lua,
+            "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
+        ),
+        (1, _) => Ok(Ok(Value::Nil)),
+        _ => raised(lua, "ERR redis.set_repl() requires one argument."),
     })?;
     if !state.has_libraries {
         add_for_scripts(lua, &redis)?;
@@ -100,9 +98,40 @@ fn log(lua: &Lua, state: &State, arguments: MultiValue) -> Answer {
         3 => LogLevel::Warning,
         _ => return raised(lua, "ERR Invalid log level."),
     };
-    let words: Vec<_> = arguments.iter().skip(1).filter_map(as_text).collect();
-    state.host.borrow_mut().log(level, &words.join(b" ".as_slice()));
+    state.host.borrow_mut().log(level, &line_of(arguments.iter().skip(1)));
     Ok(Ok(Value::Nil))
+}
+
+/// Maximum bytes of a logged line, before escapes are written.
+const MAX_LINE_BYTES: usize = 1024;
+
+/// The beginning of the words, as one line: line breaks are escaped, so that no script can make up
+/// lines of the server.
+fn line_of<'a>(words: impl Iterator<Item = &'a Value>) -> Vec<u8> {
+    let mut line = Vec::new();
+    let mut left = MAX_LINE_BYTES;
+    let mut add = |bytes: &[u8]| {
+        let bytes = bytes.get(..left.min(bytes.len())).unwrap_or_default();
+        left -= bytes.len();
+        for byte in bytes {
+            match byte {
+                b'\r' => line.extend_from_slice(b"\\r"),
+                b'\n' => line.extend_from_slice(b"\\n"),
+                byte => line.push(*byte),
+            }
+        }
+        left > 0
+    };
+    for (place, word) in words.enumerate() {
+        let has_room = match word {
+            Value::String(word) => (place == 0 || add(b" ")) && add(&word.as_bytes()),
+            other => as_text(other).is_none_or(|word| (place == 0 || add(b" ")) && add(&word)),
+        };
+        if !has_room {
+            break;
+        }
+    }
+    line
 }
 
 /// `redis.setresp`
@@ -113,9 +142,9 @@ fn set_version(lua: &Lua, state: &State, arguments: MultiValue) -> Answer {
     if arguments.len() != 1 {
         return raised(lua, "ERR redis.setresp() requires one argument.");
     }
-    match arguments.front().and_then(as_number) {
-        Some(2.0) => state.version.set(Version::Two),
-        Some(3.0) => state.version.set(Version::Three),
+    match arguments.front().map(int) {
+        Some(2) => state.version.set(Version::Two),
+        Some(3) => state.version.set(Version::Three),
         _ => return raised(lua, "ERR RESP version must be 2 or 3."),
     }
     Ok(Ok(Value::Nil))
@@ -134,12 +163,24 @@ fn reply_table(lua: &Lua, arguments: MultiValue, field: &str) -> Answer {
     Ok(Ok(single(lua, field, Value::String(lua.create_string(text)?))?))
 }
 
-/// The text of an error with its code: the first word if there are several, otherwise `ERR`, which
-/// is added.
+/// A value as an integer, as by C: 0 if Lua does not convert it to a number.
+fn int(value: &Value) -> i32 {
+    as_number(value).map_or(0, number::int)
+}
+
+/// The text of an error with its code: the word before the first space, otherwise `ERR`, which is
+/// added. Like a string in C, it ends at a zero byte.
 fn coded(text: &[u8]) -> Vec<u8> {
-    let trimmed = |text: &[u8]| text.trim_ascii_end().to_vec();
-    match text.strip_prefix(b"-").unwrap_or(text) {
-        text if text.contains(&b' ') => trimmed(text),
-        text => [b"ERR ".as_slice(), &trimmed(text)].concat(),
-    }
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let space = text.iter().position(|byte| *byte == b' ');
+    let (code, rest) = space.map_or((b"ERR".as_slice(), text), |at| {
+        let (code, rest) = text.split_at(at);
+        (code, rest.get(1..).unwrap_or_default())
+    });
+    let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let start = rest.iter().take_while(|byte| is_break(byte)).count();
+    let rest = rest.get(start..).unwrap_or_default();
+    let end = rest.len() - rest.iter().rev().take_while(|byte| is_break(byte)).count();
+    [code, b" ", rest.get(..end).unwrap_or_default()].concat()
 }

@@ -1,10 +1,12 @@
 //! `redis.register_function`, by which a library registers its functions.
 
 use super::answer::{Answer, as_text, raised};
+use crate::bounds::Held;
 use crate::functions::{FunctionDescription, Registered, is_name};
 use crate::source::ScriptFlags;
 use crate::state::State;
 use mlua::{Lua, MultiValue, Table, Value};
+use std::sync::Arc;
 
 /// Registers a function with the library that is being loaded.
 pub(super) fn register(lua: &Lua, state: &State, arguments: &MultiValue) -> Answer {
@@ -13,7 +15,7 @@ pub(super) fn register(lua: &Lua, state: &State, arguments: &MultiValue) -> Answ
         let text = "ERR redis.register_function can only be called on FUNCTION LOAD command";
         return raised(lua, text);
     };
-    let function = match read(arguments) {
+    let function = match read(state, arguments) {
         Ok(function) => function,
         Err(error) => return raised(lua, &format!("ERR {error}")),
     };
@@ -30,22 +32,24 @@ pub(super) fn register(lua: &Lua, state: &State, arguments: &MultiValue) -> Answ
     Ok(Ok(Value::Nil))
 }
 
-fn read(arguments: &MultiValue) -> Result<Registered, String> {
-    let name = arguments.front().and_then(as_name);
+fn read(state: &State, arguments: &MultiValue) -> Result<Registered, String> {
+    let name = || arguments.front().and_then(as_name);
     match (arguments.len(), arguments.front(), arguments.get(1)) {
-        (1, Some(Value::Table(named)), _) => read_named(named),
+        (1, Some(Value::Table(named)), _) => read_named(state, named),
         (1, ..) => {
             Err("calling redis.register_function with a single argument is only applicable \
                         to Lua table (representing named arguments)."
                 .to_owned())
         }
         (2, _, Some(Value::Function(function))) => {
+            let name = name();
             let name = name.ok_or("first argument to redis.register_function must be a string")?;
+            let _held = Held::new(state, name.len())?;
             let flags = ScriptFlags::empty();
             let described = FunctionDescription { name, description: None, flags };
-            Ok(Registered { described, function: function.clone() })
+            Ok(Registered { described, function: function.clone(), _held })
         }
-        (2, ..) if name.is_none() => {
+        (2, ..) if name().is_none() => {
             Err("first argument to redis.register_function must be a string".to_owned())
         }
         (2, ..) => Err("second argument to redis.register_function must be a function".to_owned()),
@@ -55,10 +59,13 @@ fn read(arguments: &MultiValue) -> Result<Registered, String> {
 
 /// A string, or a number as Lua writes it.
 fn as_name(value: &Value) -> Option<String> {
-    as_text(value).map(|text| String::from_utf8_lossy(&text).into_owned())
+    match value {
+        Value::String(text) => Some(String::from_utf8_lossy(&text.as_bytes()).into_owned()),
+        other => as_text(other).map(|text| String::from_utf8_lossy(&text).into_owned()),
+    }
 }
 
-fn read_named(named: &Table) -> Result<Registered, String> {
+fn read_named(state: &State, named: &Table) -> Result<Registered, String> {
     let (mut name, mut description, mut function) = (None, None, None);
     let mut flags = ScriptFlags::empty();
     let must = |field: &str, kind: &str| {
@@ -90,7 +97,9 @@ fn read_named(named: &Table) -> Result<Registered, String> {
     }
     let name = name.ok_or("redis.register_function must get a function name argument")?;
     let function = function.ok_or("redis.register_function must get a callback argument")?;
-    Ok(Registered { described: FunctionDescription { name, description, flags }, function })
+    let _held = Held::new(state, name.len() + description.as_deref().map_or(0, str::len))?;
+    let description = description.map(Arc::from);
+    Ok(Registered { described: FunctionDescription { name, description, flags }, function, _held })
 }
 
 fn read_flags(table: &Table) -> Result<ScriptFlags, String> {

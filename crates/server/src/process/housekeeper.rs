@@ -6,7 +6,7 @@ use crate::state::client_lines;
 use crate::state::mailbox::Reminders;
 use crate::state::shared::{NEVER, Shared};
 use nagi_commands::saves::Order;
-use nagi_commands::{HookFlags, Server as _, notification};
+use nagi_commands::{HookFlags, Server as _, gate, notification};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -52,6 +52,7 @@ pub(crate) fn run(shared: &Shared) {
         notification::settle(shared, &shared.store);
         shared.limit_client_memory();
         governor.round(shared);
+        gate::note_slow_script(shared);
         save_if_due(shared, now_ms);
         client_lines::report();
         shared.remind_all(Reminders::HOUSEKEEPING);

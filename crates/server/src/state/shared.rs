@@ -355,6 +355,13 @@ impl Server for Shared {
         self.client_memory.note_use(limit, self.store.client_bytes());
     }
 
+    fn report_slow_script(&self, took: Duration) {
+        tracing::warn!(
+            milliseconds = took.as_millis(),
+            "Slow script detected; SCRIPT KILL can stop it until it writes"
+        );
+    }
+
     fn log_damaged_payload(&self, form: &str) {
         tracing::debug!("RESTORE: {form} integrity check failed");
     }
@@ -420,13 +427,6 @@ impl ScriptingServer for Shared {
             LogLevel::Notice => tracing::info!("a script: {text}"),
             LogLevel::Warning => tracing::warn!("a script: {text}"),
         }
-    }
-
-    fn report_slow_script(&self, took: Duration) {
-        tracing::warn!(
-            milliseconds = took.as_millis(),
-            "Slow script detected; SCRIPT KILL can stop it until it writes"
-        );
     }
 }
 

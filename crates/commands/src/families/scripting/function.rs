@@ -4,7 +4,7 @@ use crate::families::scripting::script::reply_to_kill;
 use crate::families::scripting::submission::submit;
 use crate::glob::Pattern;
 use crate::runtime::arguments::is;
-use crate::runtime::help;
+use crate::runtime::{gate, help};
 use crate::state::libraries::Policy;
 use crate::state::libraries::{Libraries, Library};
 use crate::state::scripts::TaskKind;
@@ -110,6 +110,7 @@ static FLUSH: Command = Command {
 };
 
 fn kill<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    gate::note_slow_script(cx.server);
     let killed = cx.server.scripts().kill(true);
     reply_to_kill(cx, killed)
 }

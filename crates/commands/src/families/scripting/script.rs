@@ -2,7 +2,7 @@
 
 use crate::families::scripting::submission::submit;
 use crate::runtime::arguments::is;
-use crate::runtime::help;
+use crate::runtime::{gate, help};
 use crate::state::scripts::{Killed, TaskKind};
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
@@ -86,6 +86,7 @@ static FLUSH: Command = Command {
 };
 
 fn kill<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    gate::note_slow_script(cx.server);
     let killed = cx.server.scripts().kill(false);
     reply_to_kill(cx, killed)
 }

@@ -1,7 +1,7 @@
 //! Submitting a request to the script thread, and waiting for its outcome.
 
 use crate::runtime::context::Context;
-use crate::runtime::dispatch;
+use crate::runtime::{dispatch, gate};
 use crate::state::scripts::{NewTask, Outcome, Pending, TaskKind};
 use crate::{Error, JobProgress, Marks};
 
@@ -32,6 +32,7 @@ pub(crate) fn submit(
     };
     let mut leased = cx.client.leased.take();
     let lease = leased.as_mut().and_then(|it| it.joint.take().map(|joint| (&it.lease, joint)));
+    gate::note_slow_script(cx.server);
     let submitted = cx.server.scripts().submit(new, lease);
     cx.client.leased = leased;
     let pending = submitted.map_err(|busy| Error::fixed(busy.text()))?;

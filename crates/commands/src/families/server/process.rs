@@ -1,6 +1,7 @@
 //! The process: TIME and SHUTDOWN.
 
 use crate::runtime::arguments::{RemainingArguments, is};
+use crate::runtime::gate;
 use crate::{Category, Command, Context, Error, Flags, Group, HookFlags, JobProgress, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::since_1970;
@@ -62,6 +63,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         save = Some(false);
     }
     if save != Some(false)
+        && gate::note_slow_script(cx.server)
         && let Some(busy) = cx.server.scripts().busy()
     {
         return Err(Error::fixed(busy.text()));
