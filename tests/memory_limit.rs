@@ -147,7 +147,7 @@ fn a_large_value_that_memcached_clients_have_just_stored_is_there() {
 fn a_save_does_not_make_more_keys_go() {
     const KEYS: usize = 100;
     let folder = Folder::new("evicting");
-    let options = ["--maxmemory-policy", "allkeys-lru", "--save-cpu-limit", "10", "--dir"];
+    let options = ["--maxmemory-policy", "allkeys-lru", "--save-cpu-limit", "1", "--dir"];
     let server = Server::nagi_with(&[&options[..], &[&folder.path().to_string_lossy()]].concat());
     let mut client = server.connect_resp();
     let member = "m".repeat(1000);

@@ -617,3 +617,34 @@ fn replies_that_are_off_include_errors_about_channels() {
         client.check("CLIENT REPLY ON", "+OK\r\n");
     }
 }
+
+/// That takes several slices.
+#[test]
+fn very_many_subscriptions_are_confirmed_to_a_client_that_wants_no_replies() {
+    const CHANNELS: usize = 30_000;
+    let server = Server::nagi();
+    let (mut client, _) = connect(&server, 3);
+    client.send(encode_command(&["CLIENT", "REPLY", "OFF"]));
+    let names: Vec<_> = (0..CHANNELS).map(|number| format!("c{number}")).collect();
+    let words: Vec<_> =
+        std::iter::once("SUBSCRIBE").chain(names.iter().map(String::as_str)).collect();
+    client.send(encode_command(&words));
+    for (name, count) in names.iter().zip(1..) {
+        client.expect(format!(">{}", confirmed("subscribe", name, count)));
+    }
+}
+
+/// Messages of channels that it has left may still wait for the end of the transaction.
+#[test]
+fn a_client_of_resp2_that_has_unsubscribed_gets_ordinary_replies() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        for command in ["MULTI", "SUBSCRIBE x", "UNSUBSCRIBE x", "PING"] {
+            client.run(command);
+        }
+        client.send(encode_command(&["EXEC"]));
+        let [subscribed, unsubscribed] =
+            [("subscribe", 1), ("unsubscribe", 0)].map(|(kind, count)| confirmed(kind, "x", count));
+        client.expect(format!("*3\r\n*{subscribed}*{unsubscribed}+PONG\r\n"));
+    }
+}

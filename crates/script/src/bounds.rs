@@ -4,7 +4,6 @@
 
 use crate::state::State;
 use mlua::Lua;
-use std::cell::Cell;
 use std::rc::Rc;
 
 /// The error of a script that needs more memory.
@@ -42,31 +41,5 @@ impl Meter {
             Some(state) if self.elements.is_multiple_of(STRIDE) => state.go_on(),
             _ => Ok(()),
         }
-    }
-}
-
-/// Bytes outside of Lua that count against a script's limit for as long as this lives.
-pub(crate) struct Held {
-    all: Rc<Cell<usize>>,
-    bytes: usize,
-}
-
-impl Held {
-    /// Counts bytes, together with all others that are held. Returns the text of the error if there
-    /// is no room for them.
-    pub(crate) fn new(state: &State, bytes: usize) -> Result<Self, &'static str> {
-        let all = Rc::clone(&state.held_bytes);
-        let held = all.get().saturating_add(bytes);
-        if held > state.most_bytes.get() {
-            return Err(LACKING);
-        }
-        all.set(held);
-        Ok(Held { all, bytes })
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.all.set(self.all.get().saturating_sub(self.bytes));
     }
 }

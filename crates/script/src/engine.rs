@@ -2,6 +2,7 @@
 
 use crate::bounds::{self, Meter};
 use crate::convert::Replying;
+use crate::error_text;
 use crate::functions::{LoadedLibrary, Registered};
 use crate::host::Host;
 use crate::native::{self, Callee};
@@ -149,7 +150,7 @@ impl Engine {
     fn function(&self, body: &[u8], name: &str) -> Result<Function, String> {
         self.sandbox.lua.load(body).set_name(name).into_function().map_err(|error| match error {
             mlua::Error::SyntaxError { message, .. } => message,
-            other => sandbox::innermost(&other),
+            other => error_text::innermost(&other),
         })
     }
 
@@ -187,14 +188,14 @@ impl Engine {
         let function = function.map_err(|error| format!("Error compiling function: {error}"))?;
         let prepared =
             self.sandbox.confine(&function).and_then(|()| self.sandbox.set_loading(true));
-        prepared.map_err(|error| sandbox::innermost(&error))?;
+        prepared.map_err(|error| error_text::innermost(&error))?;
         *self.state.registering.borrow_mut() = Some(Vec::new());
         self.state.ended.set(None);
         self.state.began.set(Instant::now());
         let nothing = Args::new(&[], &[]);
         let loaded = self.execute(&(Callee::Function, function, &""), (nothing, nothing));
         let registered = self.state.registering.borrow_mut().take().unwrap_or_default();
-        self.sandbox.set_loading(false).map_err(|error| sandbox::innermost(&error))?;
+        self.sandbox.set_loading(false).map_err(|error| error_text::innermost(&error))?;
         if let Err(failure) = loaded {
             let text = String::from_utf8_lossy(&failure.message).into_owned();
             // Removes the place that `failure` has appended: the raised text includes one.
@@ -354,7 +355,7 @@ impl Engine {
 
     /// The failure for an error that does not come from a place in the script.
     fn unplaced(&self, error: &mlua::Error) -> Failure {
-        let text = sandbox::innermost(error);
+        let text = error_text::innermost(error);
         let text = self.state.ended.get().unwrap_or(&text);
         Failure { message: format!("ERR {text}").into_bytes(), is_counted: false }
     }

@@ -1,6 +1,6 @@
 //! Functions that a library registers.
 
-use crate::bounds::Held;
+use crate::held_bytes::Held;
 use crate::source::ScriptFlags;
 use std::fmt;
 use std::sync::Arc;

@@ -6,8 +6,10 @@
 mod bounds;
 mod convert;
 mod engine;
+mod error_text;
 mod functions;
 mod generator;
+mod held_bytes;
 mod host;
 mod library;
 mod native;
@@ -15,6 +17,7 @@ mod number;
 mod sandbox;
 mod source;
 mod state;
+mod strtod;
 
 pub use engine::{Engine, Failure};
 pub use functions::{FunctionDescription, LoadedLibrary, is_name};

@@ -1,6 +1,6 @@
 //! Numbers as C writes, reads and converts them on x86-64: scripts see what Redis shows there.
 
-use std::ffi::c_char;
+use crate::strtod;
 
 /// Formats a number like C's `%.{precision}g`.
 pub(crate) fn general(value: f64, precision: usize) -> String {
@@ -59,27 +59,9 @@ pub(crate) fn unsigned(value: f64) -> u64 {
     }
 }
 
-// SAFETY: declared as in C's `stdlib.h`.
-unsafe extern "C" {
-    fn strtod(text: *const c_char, end: *mut *mut c_char) -> f64;
-}
-
-/// The number at a place of a text as C's `strtod` reads it, and the length of its text; 0 if
-/// there is none. The text must end with a zero byte; what follows the first one is not read.
-pub(crate) fn at(text: &[u8], place: usize) -> (f64, usize) {
-    let Some(text @ [.., 0]) = text.get(place..) else { return (0.0, 0) };
-    let mut end = std::ptr::null_mut();
-    // SAFETY: the text ends with a zero byte, so that `strtod` stops within it. It keeps none of
-    // the pointers, and sets `end` to a place within the text.
-    unsafe {
-        let number = strtod(text.as_ptr().cast(), &raw mut end);
-        (number, usize::try_from(end.cast_const().offset_from(text.as_ptr().cast())).unwrap_or(0))
-    }
-}
-
 /// The number to which Lua converts a text, which must end with a zero byte.
 pub(crate) fn converted(text: &[u8]) -> Option<f64> {
-    let (number, len) = at(text, 0);
+    let (number, len) = strtod::number_at(text, 0);
     let rest = text.get(len..)?.iter().find(|byte| !matches!(byte, b' ' | b'\t'..=b'\r'));
     (len > 0 && rest == Some(&0)).then_some(number)
 }

@@ -1,6 +1,7 @@
 //! A Lua state with everything that scripts may use, and nothing that one of them could change for
 //! the next.
 
+use crate::error_text::innermost;
 use crate::library;
 use crate::state::State;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
@@ -86,16 +87,6 @@ fn text_of(lua: &Lua, value: &Value) -> Vec<u8> {
             Ok(Some(text)) => text.as_bytes().to_vec(),
             _ => other.to_string().map_or_else(|_| b"unknown error".to_vec(), String::into_bytes),
         },
-    }
-}
-
-/// The text of an error, without the places of the callbacks that it has passed.
-pub(crate) fn innermost(error: &mlua::Error) -> String {
-    match error {
-        mlua::Error::CallbackError { cause, .. } => innermost(cause),
-        mlua::Error::RuntimeError(text) => text.clone(),
-        mlua::Error::MemoryError(_) => "not enough memory".to_owned(),
-        other => other.to_string(),
     }
 }
 

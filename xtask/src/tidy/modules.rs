@@ -105,18 +105,49 @@ const PERSIST: &[Module] = &[
 ];
 
 const SCRIPT: &[Module] = &[
-    ("number", &[]),
+    ("error_text", &[]),
+    ("held_bytes", &[]),
+    ("strtod", &[]),
+    ("number", &["strtod"]),
     ("source", &[]),
     ("host", &[]),
-    ("functions", &["source"]),
+    ("functions", &["held_bytes", "source"]),
     ("generator", &[]),
     ("state", &["functions", "generator", "host"]),
     ("bounds", &["state"]),
     ("convert", &["bounds", "host", "number"]),
     ("native", &["number", "state"]),
-    ("library", &["bounds", "convert", "functions", "host", "native", "number", "source", "state"]),
-    ("sandbox", &["library", "state"]),
-    ("engine", &["bounds", "convert", "functions", "host", "native", "sandbox", "source", "state"]),
+    (
+        "library",
+        &[
+            "bounds",
+            "convert",
+            "error_text",
+            "functions",
+            "held_bytes",
+            "host",
+            "native",
+            "number",
+            "source",
+            "state",
+            "strtod",
+        ],
+    ),
+    ("sandbox", &["error_text", "library", "state"]),
+    (
+        "engine",
+        &[
+            "bounds",
+            "convert",
+            "error_text",
+            "functions",
+            "host",
+            "native",
+            "sandbox",
+            "source",
+            "state",
+        ],
+    ),
 ];
 
 const FINDINGS: &[Module] = &[

@@ -303,10 +303,10 @@ mod tests {
         bench.expect("CONFIG SET busy-reply all", "+OK|");
         let scripts = Arc::clone(bench.process.scripts());
         let not_busy = "-NOTBUSY No scripts in execution right now.|";
-        let number = scripts.begin(1, (START_MS, Instant::now()), None);
+        let began = Instant::now().checked_sub(Duration::from_millis(10)).unwrap();
+        let number = scripts.begin(1, (START_MS, began), None);
         bench.expect("SCRIPT KILL", not_busy);
         bench.expect("CONFIG SET busy-reply-threshold 1", "+OK|");
-        std::thread::sleep(Duration::from_millis(2));
         bench.expect("EVAL x 0", &format!("-{BUSY}|"));
         bench.expect("GET k", &format!("-{BUSY}|"));
         assert!(!scripts.is_to_end(number));

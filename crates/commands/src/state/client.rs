@@ -230,7 +230,9 @@ impl Client {
 
     /// Whether it has subscriptions and speaks RESP2, in which messages look like replies.
     pub(crate) fn receives_messages_only(&self) -> bool {
-        self.restrictions.contains(Restrictions::SUBSCRIBES) && self.version == Version::Two
+        self.restrictions.contains(Restrictions::SUBSCRIBES)
+            && self.version == Version::Two
+            && self.info.is_subscriber()
     }
 
     /// Sets the protocol version of further replies.

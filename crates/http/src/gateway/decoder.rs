@@ -28,9 +28,9 @@ pub(super) fn are_fields(verb: &[u8], len: usize) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// The longest line that is not the bytes of a string: scripts may return errors as long as any
-/// string.
-const LONGEST_LINE: usize = 512 << 20;
+/// The longest line that is not the bytes of a string, which is kept as a whole: scripts may return
+/// long errors.
+const LONGEST_LINE: usize = 16 << 20;
 /// Scripts may reply with a thousand nested arrays, within the array of a transaction.
 const DEEPEST: usize = 1100;
 

@@ -1,8 +1,8 @@
 //! The calling convention of library functions: each returns an error to raise, or its values.
 
 use crate::convert::single;
+use crate::error_text;
 use crate::number;
-use crate::sandbox;
 use crate::state::ENDED;
 use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
 
@@ -60,7 +60,7 @@ fn message(error: mlua::Error) -> mlua::Result<String> {
 
 /// The text of an error that Lua has raised within a function.
 pub(super) fn plain(error: &mlua::Error) -> String {
-    let mut text = sandbox::innermost(error);
+    let mut text = error_text::innermost(error);
     // mlua appends the stack.
     if let Some(end) = text.find("\nstack traceback:") {
         text.truncate(end);

@@ -2,7 +2,7 @@
 
 use super::answer::plain;
 use crate::bounds::Meter;
-use crate::number;
+use crate::strtod;
 use mlua::{Lua, Value};
 use std::ffi::CStr;
 
@@ -213,7 +213,7 @@ impl Reader<'_> {
 
     /// Reads a number in the syntax of C's `strtod`.
     fn number(&mut self) -> Token {
-        let (number, len) = number::at(self.json.to_bytes_with_nul(), self.at);
+        let (number, len) = strtod::number_at(self.json.to_bytes_with_nul(), self.at);
         self.at += len;
         if len == 0 { WRONG_NUMBER } else { Token::Number(number) }
     }

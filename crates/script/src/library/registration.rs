@@ -1,8 +1,9 @@
 //! `redis.register_function`, by which a library registers its functions.
 
 use super::answer::{Answer, as_text, raised};
-use crate::bounds::Held;
+use crate::bounds::LACKING;
 use crate::functions::{FunctionDescription, Registered, is_name};
+use crate::held_bytes::Held;
 use crate::source::ScriptFlags;
 use crate::state::State;
 use mlua::{Lua, MultiValue, Table, Value};
@@ -44,7 +45,7 @@ fn read(state: &State, arguments: &MultiValue) -> Result<Registered, String> {
         (2, _, Some(Value::Function(function))) => {
             let name = name();
             let name = name.ok_or("first argument to redis.register_function must be a string")?;
-            let _held = Held::new(state, name.len())?;
+            let _held = hold(state, name.len())?;
             let flags = ScriptFlags::empty();
             let described = FunctionDescription { name, description: None, flags };
             Ok(Registered { described, function: function.clone(), _held })
@@ -97,7 +98,7 @@ fn read_named(state: &State, named: &Table) -> Result<Registered, String> {
     }
     let name = name.ok_or("redis.register_function must get a function name argument")?;
     let function = function.ok_or("redis.register_function must get a callback argument")?;
-    let _held = Held::new(state, name.len() + description.as_deref().map_or(0, str::len))?;
+    let _held = hold(state, name.len() + description.as_deref().map_or(0, str::len))?;
     let description = description.map(Arc::from);
     Ok(Registered { described: FunctionDescription { name, description, flags }, function, _held })
 }
@@ -112,4 +113,9 @@ fn read_flags(table: &Table) -> Result<ScriptFlags, String> {
         flags |= flag.ok_or("unknown flag given")?;
     }
     Ok(flags)
+}
+
+/// Counts bytes of a function's name and description, together with those of all libraries.
+fn hold(state: &State, bytes: usize) -> Result<Held, &'static str> {
+    Held::new(&state.held_bytes, state.most_bytes.get(), bytes).ok_or(LACKING)
 }

@@ -252,12 +252,10 @@ fn run_unanswered(
     let mut unsent = Output::default();
     let replies = if is_answered { &mut *out } else { &mut unsent };
     let suspension = run(work, environment.context(client, replies, args, None));
-    if suspension.is_none() {
-        let turns_on = client.reply_mode.end();
-        let is_confirmation = client.is_answered_anyway && is_message_in(&unsent);
-        if !is_answered && (turns_on || is_confirmation) {
-            out.append(&unsent);
-        }
+    let turns_on = suspension.is_none() && client.reply_mode.end();
+    let is_confirmation = client.is_answered_anyway && is_message_in(&unsent);
+    if !is_answered && (turns_on || is_confirmation) {
+        out.append(&unsent);
     }
     suspension
 }

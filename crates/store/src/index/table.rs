@@ -487,13 +487,9 @@ impl Table {
             let entries = sample.clone().filter_map(|index| segment.word(index).entry());
             entries.clone().for_each(|entry| prefetch(entry.pointer()));
             let entries = entries.filter(|entry| !self.is_spared(*entry, spares));
-            // An entry that the snapshot already has frees memory at once, unless its value may
-            // still wait for the saver.
-            let saved = entries.clone().filter(|entry| {
-                // SAFETY: the latch is held.
-                let is_shared = || unsafe { entry.bytes_out_of_line() } > 0;
-                !(barrier.is_older(*entry) || barrier.is_saving() && is_shared())
-            });
+            // An entry that the snapshot already has frees memory at once, unless it is one of the
+            // few whose values wait for the saver.
+            let saved = entries.clone().filter(|entry| !barrier.is_older(*entry));
             if let Some(entry) = selection.choose(saved).or_else(|| selection.choose(entries))
                 && let Some(index) =
                     { sample }.find(|index| segment.word(*index).entry() == Some(entry))

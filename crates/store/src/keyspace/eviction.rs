@@ -211,9 +211,9 @@ impl Database<'_> {
                 return true;
             }
         }
-        if kept.is_empty() {
-            limit.found_claims.store(claimed.is_some(), Ordering::Relaxed);
+        if kept.is_empty() && !is_pointless {
             limit.found_nothing.store(true, Ordering::Relaxed);
+            limit.found_claims.store(claimed.is_some(), Ordering::Relaxed);
         }
         false
     }

@@ -66,29 +66,26 @@ impl Request {
     }
 }
 
-/// The positions of a request's options.
-fn options(args: Args<'_>) -> impl Iterator<Item = usize> {
-    let mut at = 2;
-    std::iter::from_fn(move || {
-        let (word, found) = (args.get(at)?, at);
+/// The position of the argument after the last STORE option.
+pub(super) fn destination(args: Args<'_>) -> Range<usize> {
+    let (mut at, mut found) = (2, 0..0);
+    while let Some(word) = args.get(at) {
+        if is(word, "STORE") && at + 1 < args.len() {
+            found = at + 1..at + 2;
+        }
         at += match word {
             word if is(word, "LIMIT") => 3,
             word if is(word, "GET") || is(word, "BY") => 2,
             _ => 1,
         };
-        Some(found)
-    })
+    }
+    found
 }
 
-/// The position of the argument after the last STORE option.
-pub(super) fn destination(args: Args<'_>) -> Range<usize> {
-    let is_store = |at: &usize| is(args.at(*at), "STORE") && at + 1 < args.len();
-    options(args).filter(is_store).last().map_or(0..0, |at| at + 1..at + 2)
-}
-
-/// Whether a request looks up keys that depend on elements.
+/// Whether a request may look up keys that depend on elements. A destination called BY or GET may
+/// be taken for an option.
 pub(super) fn looks_up_keys(args: Args<'_>) -> bool {
-    options(args).any(|at| {
+    (2..args.len()).any(|at| {
         let has_pattern = is(args.at(at), "BY") || is(args.at(at), "GET");
         has_pattern && args.get(at + 1).is_some_and(has_asterisk)
     })
