@@ -23,7 +23,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fmt, io};
 
 /// How many bytes of replies a client may leave unread before the server stops reading from it. The
@@ -94,6 +94,11 @@ impl Shared {
             clock: Clock::System,
             // The script thread has counters as well.
             workers: workers + 1,
+            // Clients may hold numbers that an earlier process has assigned, which must not become
+            // those of later versions. No shard assigns a million numbers a second.
+            last_cas: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(1, |elapsed| elapsed.as_micros() as u64),
             ..nagi_store::StoreOptions::default()
         });
         config.limit_memory(&store);

@@ -8,15 +8,6 @@ use crate::snapshot::mutation_barrier::MutationBarrier;
 use crate::snapshot::{Outbox, SnapshotProgress};
 use crate::tree::blocks::Blocks;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Where CAS numbers begin: at the clock, in microseconds. Clients may hold numbers that an earlier
-/// process has assigned, which must not become those of later versions, and no shard assigns a
-/// million numbers a second. 0 means any version in memcached's binary protocol.
-fn first_cas() -> u64 {
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
-    elapsed.map_or(1, |elapsed| elapsed.as_micros() as u64)
-}
 
 /// The data guarded by one latch. The order of fields puts those of a lookup on the latch's own
 /// cache line.
@@ -47,8 +38,9 @@ impl Shard {
         directories: Arc<Directories>,
         outbox: Arc<Outbox>,
         blocks: Arc<Blocks>,
+        last_cas: u64,
     ) -> Self {
-        let (tables, last_cas) = (Vec::new(), first_cas());
+        let tables = Vec::new();
         Shard { tables, number, locator, pool, directories, outbox, blocks, last_cas }
     }
 

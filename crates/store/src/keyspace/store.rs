@@ -48,11 +48,22 @@ pub struct StoreOptions {
     pub clock: Clock,
     /// Number of workers, each with its [`Counters`].
     pub workers: usize,
+    /// The number after which CAS numbers begin, at least 1: tests of memcached clients subtract
+    /// one from a number to get one that no version has, and 0 means any version in memcached's
+    /// binary protocol.
+    pub last_cas: u64,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        StoreOptions { databases: 16, shards: 256, seed: 0, clock: Clock::System, workers: 1 }
+        StoreOptions {
+            databases: 16,
+            shards: 256,
+            seed: 0,
+            clock: Clock::System,
+            workers: 1,
+            last_cas: 1,
+        }
     }
 }
 
@@ -121,7 +132,8 @@ impl Store {
             let locator = Locator { hasher, range: *range };
             let (pool, directories) = (Arc::clone(&pool), Arc::clone(&directories));
             let (outbox, blocks) = (Arc::clone(&outbox), Arc::clone(&blocks));
-            Latch::new(Shard::new(number, locator, pool, directories, outbox, blocks))
+            let last_cas = options.last_cas;
+            Latch::new(Shard::new(number, locator, pool, directories, outbox, blocks, last_cas))
         };
         Store {
             shards: placement.ranges().iter().enumerate().map(shard).collect(),
