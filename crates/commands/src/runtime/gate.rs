@@ -70,8 +70,8 @@ pub(crate) fn note_if_slow(server: &dyn Server, started: Instant) -> bool {
 /// Whether the running script is slow. If so, records that: other requests no longer wait for it,
 /// and SCRIPT KILL may end it.
 ///
-/// A script looks itself whether it is slow, except within one long operation. So others look as
-/// well, whom it would keep waiting.
+/// A script checks this itself, except within one long operation. So the housekeeper checks it too,
+/// and so do requests that need the script thread.
 pub fn note_slow_script(server: &dyn Server) -> bool {
     let Some(least) = threshold(server) else { return false };
     let mut noted = None;
@@ -298,7 +298,7 @@ mod tests {
 
     /// A script that is within one long operation cannot report that it is slow.
     #[test]
-    fn others_find_out_that_a_script_is_slow() {
+    fn a_slow_script_need_not_report_itself() {
         let mut bench = Bench::new();
         bench.expect("CONFIG SET busy-reply all", "+OK|");
         let scripts = Arc::clone(bench.process.scripts());
