@@ -33,6 +33,21 @@ fn info(server: &Server, field: &str) -> u64 {
     found.unwrap_or_else(|| panic!("no {field}")).parse().unwrap()
 }
 
+/// A request that subscribes to channels.
+fn subscription_to(names: &[String]) -> Vec<u8> {
+    let words: Vec<_> =
+        std::iter::once("SUBSCRIBE").chain(names.iter().map(String::as_str)).collect();
+    encode_command(&words)
+}
+
+/// Subscribes a client of RESP3 to channels, and checks the confirmations.
+fn subscribe_to(client: &mut Connection, names: &[String]) {
+    client.send(subscription_to(names));
+    for (name, count) in names.iter().zip(1..) {
+        client.expect(format!(">{}", confirmed("subscribe", name, count)));
+    }
+}
+
 fn both() -> impl Iterator<Item = (Server, u32)> {
     [2, 3].into_iter().flat_map(|version| [(Server::nagi(), version), (Server::redis(), version)])
 }
@@ -495,12 +510,7 @@ fn many_channels_of_one_client() {
     let server = Server::nagi_with(&["--workers", "2"]);
     let (mut client, _) = connect(&server, 3);
     let names: Vec<_> = (0..CHANNELS).map(|number| format!("c{number}")).collect();
-    let words: Vec<_> =
-        std::iter::once("SUBSCRIBE").chain(names.iter().map(String::as_str)).collect();
-    client.send(encode_command(&words));
-    for (name, count) in names.iter().zip(1..) {
-        client.expect(format!(">{}", confirmed("subscribe", name, count)));
-    }
+    subscribe_to(&mut client, &names);
     let mut other = server.connect_resp();
     assert_eq!(other.run("PUBSUB CHANNELS").list().len(), CHANNELS);
     other.check("PUBLISH c29999 x", ":1\r\n");
@@ -512,7 +522,7 @@ fn many_channels_of_one_client() {
         assert!(left.remove(&reply.list()[1].text()).is_some());
         assert_eq!(reply.list()[2], Reply::Integer(count as i64));
     }
-    client.send(encode_command(&words));
+    client.send(subscription_to(&names));
     client.take(1);
     drop(client);
     let is_empty = || other.run("PUBSUB CHANNELS").list().is_empty();
@@ -626,12 +636,7 @@ fn very_many_subscriptions_are_confirmed_to_a_client_that_wants_no_replies() {
     let (mut client, _) = connect(&server, 3);
     client.send(encode_command(&["CLIENT", "REPLY", "OFF"]));
     let names: Vec<_> = (0..CHANNELS).map(|number| format!("c{number}")).collect();
-    let words: Vec<_> =
-        std::iter::once("SUBSCRIBE").chain(names.iter().map(String::as_str)).collect();
-    client.send(encode_command(&words));
-    for (name, count) in names.iter().zip(1..) {
-        client.expect(format!(">{}", confirmed("subscribe", name, count)));
-    }
+    subscribe_to(&mut client, &names);
 }
 
 /// Messages of channels that it has left may still wait for the end of the transaction.
