@@ -325,6 +325,40 @@ fn users_come_from_the_configuration_and_go_into_it() {
 }
 
 #[test]
+fn a_rewritten_file_keeps_the_passwords_of_the_default_user() {
+    for (number, (text, changes)) in [
+        ("user default on >right ~* &* +@all\n", &["CONFIG SET timeout 5"][..]),
+        ("", &["ACL SETUSER default resetpass >right"]),
+        ("requirepass old\n", &["ACL SETUSER default resetpass >right"]),
+        ("requirepass old\n", &["ACL SETUSER default >right", "ACL SETUSER default <old"]),
+        ("user default on >old ~* &* +@all\n", &["CONFIG SET requirepass right"]),
+        ("requirepass old\nuser default on >right ~* &* +@all\n", &["CONFIG SET timeout 5"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("nagi-acl-default-{}-{number}.conf", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        let file = path.to_str().unwrap();
+        let before = Server::nagi_with(&[file]);
+        let mut admin = before.connect_resp();
+        for password in ["old", "right"] {
+            admin.run(&format!("AUTH {password}"));
+        }
+        changes.iter().for_each(|change| admin.check(change, "+OK\r\n"));
+        admin.check("CONFIG REWRITE", "+OK\r\n");
+        let after = Server::nagi_with(&[file]);
+        let mut client = after.connect_resp();
+        client.check("PING", "-NOAUTH Authentication required.\r\n");
+        let refused = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+        client.check("AUTH old", refused);
+        client.check("AUTH right", "+OK\r\n");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
 fn verbs_of_memcached_obey_the_rules_of_their_user() {
     let server = Server::nagi();
     let mut admin = server.connect_resp();

@@ -48,7 +48,8 @@ fn user_lines(config: &Config) -> Vec<String> {
     }
     let line =
         |line: Vec<u8>| line.split(|byte| *byte == b' ').map(quoted).collect::<Vec<_>>().join(" ");
-    config.users().lines().into_iter().map(line).collect()
+    let lines = config.users().lines(config.requirepass.get().as_bytes());
+    lines.into_iter().map(line).collect()
 }
 
 /// Whether a line is about a user.

@@ -73,12 +73,13 @@ impl Users {
         self.users.read().get(name).cloned()
     }
 
-    /// The lines of all users in the format of an ACL file; none if the default user is the only
-    /// one and at most a password was set for it.
-    pub(crate) fn lines(&self) -> Vec<Vec<u8>> {
+    /// The lines of all users in the format of an ACL file; none if the setting `requirepass` alone
+    /// leads to these users.
+    pub(crate) fn lines(&self, requirepass: &[u8]) -> Vec<Vec<u8>> {
         let users = self.users.read();
-        let default = users.get(DEFAULT_USER);
-        if users.len() == 1 && default.is_some_and(|user| user.has_one_password_at_most()) {
+        let mut implied = User::unlimited();
+        implied.require_only(requirepass);
+        if users.len() == 1 && users.get(DEFAULT_USER).is_some_and(|user| **user == implied) {
             return Vec::new();
         }
         users.iter().map(|(name, user)| user.line(name)).collect()

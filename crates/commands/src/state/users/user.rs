@@ -48,14 +48,6 @@ impl User {
         self.root.is_everything()
     }
 
-    /// Whether its state is one in which `requirepass` can leave the default user.
-    pub(super) fn has_one_password_at_most(&self) -> bool {
-        self.is_on
-            && self.is_unlimited()
-            && self.selectors.is_empty()
-            && self.passwords.len() + usize::from(self.has_no_password) == 1
-    }
-
     /// Whether it needs no password.
     pub(super) fn is_open(&self) -> bool {
         self.is_on && self.has_no_password
