@@ -1,6 +1,6 @@
 //! PING, ECHO, HELLO, AUTH, SELECT, QUIT, RESET and CLIENT.
 
-use harness::{Reply, Server, as_redis, until};
+use harness::{Reply, Server, as_redis, encode_command, until};
 
 #[test]
 fn a_connection_can_be_tried_out() {
@@ -224,4 +224,17 @@ fn requests_of_a_browser_are_refused() {
         }
         server.connect_resp().check("EXISTS key", ":0\r\n");
     }
+}
+
+/// Requests of a pipeline that follow a suspended one are read again after it.
+#[test]
+fn each_request_of_a_pipeline_is_counted_once() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let id = client.run("CLIENT ID").integer();
+    let script = encode_command(&["EVAL", "return 1", "0"]);
+    client.send(script.repeat(200));
+    client.expect(":1\r\n".repeat(200));
+    let clients = server.connect_resp().run(&format!("CLIENT LIST ID {id}")).text();
+    assert!(clients.trim_end().ends_with(" tot-cmds=201"), "{clients}");
 }

@@ -405,3 +405,29 @@ fn large_requests_and_replies_have_their_own_logs() {
     assert_eq!(entries(&mut client, "slow")[0].0, "PING");
     assert!(client.run("SLOWLOG LEN").integer() > 0);
 }
+
+/// Clients that have not logged in, or lack the permission, could otherwise fill the logs with texts
+/// of their choice.
+#[test]
+fn requests_that_are_refused_are_in_no_log() {
+    let settings = ["--requirepass", "sesame", "--slowlog-log-slower-than", "0"];
+    let server = Server::nagi_with(&settings);
+    let [mut admin, mut client, mut user] = [(); 3].map(|()| server.connect_resp());
+    admin.check("AUTH sesame", "+OK\r\n");
+    admin.check("ACL SETUSER ann on >pw ~a* +ping", "+OK\r\n");
+    user.check("AUTH ann pw", "+OK\r\n");
+    admin.check("SLOWLOG RESET", "+OK\r\n");
+    admin.check("CONFIG RESETSTAT", "+OK\r\n");
+    for _ in 0..50 {
+        client.check("GET secret", "-NOAUTH Authentication required.\r\n");
+    }
+    user.check("GET a", "-NOPERM User ann has no permissions to run the 'get' command\r\n");
+    user.check("PING", "+PONG\r\n");
+    let mut memcached = server.connect_memcached();
+    memcached.send(encode(0x00, 0, 0, b"", "secret", ""));
+    assert_eq!(receive(&mut memcached).status, 0x20);
+    let log = admin.run("SLOWLOG GET");
+    let logged: Vec<String> = log.list().iter().map(first_words).collect();
+    assert_eq!(logged, ["PING", "CONFIG RESETSTAT", "SLOWLOG RESET"]);
+    admin.check("LATENCY HISTOGRAM get", "*0\r\n");
+}

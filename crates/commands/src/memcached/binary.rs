@@ -237,6 +237,7 @@ fn must_log_in_for(cx: &mut Context<'_>, opcode: u8) -> bool {
     let precedes_login = matches!(opcode, 0x0b | 0x20..=0x22);
     let must_log_in = !precedes_login && must_log_in(cx);
     cx.client.closing |= must_log_in;
+    cx.client.was_rejected |= must_log_in;
     must_log_in
 }
 

@@ -124,6 +124,7 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     let reasons = cx.hooks.reasons();
     if !reasons.is_empty() || cx.client.restrictions.contains(Restrictions::NAMED_USER) {
         if !has_right(verb, cx, args) {
+            cx.client.was_rejected = true;
             return refuse(cx, Error::NO_RIGHT);
         }
         match gate::verdict(reasons, meta::keys_of(verb, args), cx) {

@@ -373,6 +373,7 @@ pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
 #[cold]
 fn reject(entry: &Entry, cx: &mut Context<'_>, error: &Error) {
     cx.tally.count_rejection(entry.index);
+    cx.client.was_rejected = true;
     match queueing::abort(Some(entry), cx, error) {
         Some(error) => refuse(cx, &error),
         None => refuse(cx, error),

@@ -71,6 +71,8 @@ pub struct Client {
     messages: HeldMessages,
     /// Whether the current request is answered although replies are off.
     pub is_answered_anyway: bool,
+    /// Whether a request was refused before it ran; taken when the request is timed.
+    pub was_rejected: bool,
     /// The state visible to other clients.
     pub info: Arc<ClientInfo>,
     /// Called when the wait of the client's request ends.
@@ -115,6 +117,7 @@ impl Client {
             worked_elsewhere: Duration::ZERO,
             messages: HeldMessages::default(),
             is_answered_anyway: false,
+            was_rejected: false,
             info,
             waker: Waker::noop().clone(),
             delayed_since: None,

@@ -6,7 +6,7 @@ use crate::protocols::session_state::SessionState;
 use crate::protocols::{BatchInput, LargeParts, Request, RequestProtocol, Requests, SpanRoom};
 use crate::session::suspended::Suspended;
 use crate::session::timing::{Arrivals, Executed, Timing, is_brief};
-use nagi_commands::{Client, Marks, When, large_values};
+use nagi_commands::{Client, Marks, Server as _, When, admission, large_values};
 use nagi_proto::Output;
 use nagi_store::Prefetch;
 use nagi_store::accounting::Overhead;
@@ -41,7 +41,7 @@ pub(super) struct BatchSession<'s> {
 pub(super) struct Batch {
     /// Bytes consumed from the start of the input.
     pub(super) consumed: usize,
-    /// Number of requests.
+    /// Number of requests that have been executed, or have begun.
     pub(super) requests: usize,
     /// What the session waits for; `None` if there may be another batch.
     pub(super) state: Option<SessionState>,
@@ -70,7 +70,8 @@ pub(super) fn execute<P: RequestProtocol>(
         ahead.into_iter().for_each(|(key, ahead)| ahead.prefetch_entry(key));
     };
     (0..Prefetch::REQUESTS).for_each(prefetch_entry);
-    let counts_keys = environment.tally.hot_keys.begin_batch(count);
+    let counts_keys = environment.tally.hot_keys.begin_batch(count)
+        && !admission::must_log_in(client, environment.shared.config());
     let mut stopwatch = timing.begin_batch(arrivals, count);
     for (place, request) in requests.iter().enumerate() {
         prefetch_entry(place + Prefetch::REQUESTS);
@@ -101,6 +102,8 @@ pub(super) fn execute<P: RequestProtocol>(
                 kind.and_then(|kind| stopwatch.suspend(place, executed(kind), client, environment));
             let copied = (place > 0 || args.len() <= COPIED_SPANS).then(|| args.spans().to_vec());
             let (span_count, len) = (args.len(), end - start);
+            // An unread request will be part of another batch, as are those after it.
+            let executed = place + usize::from(!matches!(remainder, Remainder::Unread(_)));
             drop(requests);
             let spans = copied.unwrap_or_else(|| spans.take(span_count));
             let request =
@@ -108,18 +111,20 @@ pub(super) fn execute<P: RequestProtocol>(
             let state = if client.closing { SessionState::Closing } else { request.state() };
             client.info.mark(Marks::EXECUTING, true);
             *suspended = Some(request);
-            return Batch { consumed: start, requests: count, state: Some(state) };
+            return Batch { consumed: start, requests: executed, state: Some(state) };
         }
         if let Some(kind) = kind {
             let next = requests.get(place + 1).and_then(|next| P::kind(&next.work));
             if !stopwatch.joins_next(kind, next, (request_bytes, reply_bytes)) {
                 stopwatch.ran(place, executed(kind), next.is_none(), client, environment);
             }
+        } else {
+            client.was_rejected = false;
         }
         // A client that was killed runs no further requests.
         if client.closing || client.info.marks().contains(Marks::KILLED) {
             let state = Some(SessionState::Closing);
-            return Batch { consumed: input_len, requests: count, state };
+            return Batch { consumed: input_len, requests: place + 1, state };
         }
     }
     let state = state.unwrap_or_else(|malformed| {

@@ -463,13 +463,20 @@ impl Stopwatch<'_> {
         place: usize,
         executed: Executed<'_>,
         is_last: bool,
-        client: &Client,
+        client: &mut Client,
         environment: &RequestEnvironment<'_>,
     ) {
+        let was_rejected = std::mem::take(&mut client.was_rejected);
         if self.timing.since.get() == 0 {
             return;
         }
-        self.read(place + 1, executed, client, environment);
+        if was_rejected {
+            // As in Redis, a request that was refused before it ran is in no log: clients that have
+            // not logged in could otherwise fill the logs.
+            self.timing.since.set(ticks::now());
+        } else {
+            self.read(place + 1, executed, client, environment);
+        }
         if !is_last {
             self.counted = place + 1;
             self.arrivals.first = self.arrivals.last;
