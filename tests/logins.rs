@@ -3,7 +3,9 @@
 
 use std::process::{Command, Output};
 
-use harness::{Folder, Server, nagi_binary};
+use crate::binary::{encode, receive};
+use crate::gateway::Client;
+use harness::{Folder, Reply, Server, nagi_binary};
 
 const SECRET: &str = "s3cret";
 
@@ -98,4 +100,33 @@ fn a_server_that_requires_no_password_is_not_given_it_to_store() {
         }
         server.connect_memcached().check_raw("get login\r\n", "END\r\n");
     }
+}
+
+/// Passwords can be guessed through any protocol.
+#[test]
+fn failed_logins_of_all_protocols_are_in_the_acl_log() {
+    let server = Server::nagi_with(&["--requirepass", SECRET, "--http-port", "any"]);
+    let mut admin = server.connect_resp();
+    admin.check(&format!("AUTH {SECRET}"), "+OK\r\n");
+    let mut memcached = server.connect_memcached();
+    memcached.check_raw("set x 0 0 9\r\nann guess\r\n", "CLIENT_ERROR authentication failure\r\n");
+    let mut binary = server.connect_memcached();
+    binary.send(encode(0x21, 0, 0, b"", "PLAIN", "\0ben\0guess"));
+    assert_eq!(receive(&mut binary).status, 0x20);
+    let mut http = Client::of(&server);
+    // "cem:guess"
+    let headers = "Authorization: Basic Y2VtOmd1ZXNz\r\n";
+    assert_eq!(http.ask("GET", "/GET/a", headers, b"").status, 401);
+    let log = admin.run("ACL LOG");
+    let entry = |entry: &Reply| {
+        let fields = entry.list();
+        let field = |name: &str| {
+            let at = fields.iter().position(|it| matches!(it, Reply::Bulk(_)) && it.text() == name);
+            fields[at.expect("the field") + 1].text()
+        };
+        ["reason", "object", "username"].map(field).join(" ")
+    };
+    let logged: Vec<String> = log.list().iter().map(entry).collect();
+    assert_eq!(logged, ["auth http cem", "auth sasl_auth ben", "auth set ann"]);
+    assert!(admin.run("INFO stats").text().contains("acl_access_denied_auth:3\r\n"));
 }

@@ -96,7 +96,7 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Resul
         // Browsers send no password with a preflight request.
         return Ok(anonymous);
     }
-    let user = identify(site, headers)?;
+    let user = identify(site, headers, &anonymous.requester())?;
     match is_page && !site.may_observe(&user) {
         true => Err(refusal(403, "this user may not read pages")),
         false => Ok(Caller { user, ..anonymous }),
@@ -139,11 +139,21 @@ fn check_place(
 }
 
 /// The user of a client, by its credentials; the default user if none are needed or sent.
-fn identify(site: &dyn Site, headers: &HeaderMap) -> Result<Vec<u8>, Refusal> {
+fn identify(
+    site: &dyn Site,
+    headers: &HeaderMap,
+    requester: &Requester<'_>,
+) -> Result<Vec<u8>, Refusal> {
+    const NEEDED: Refusal = refusal(401, "a password is needed");
     if !site.has_password() && !headers.contains_key(AUTHORIZATION) {
         return Ok(Vec::new());
     }
-    authorized(site, headers).ok_or(refusal(401, "a password is needed"))
+    let (user, password) = credentials(headers).ok_or(NEEDED)?;
+    if !site.is_login(&user, &password) {
+        site.note_failed_login(&user, requester);
+        return Err(NEEDED);
+    }
+    Ok(user)
 }
 
 /// The value of a header that occurs exactly once, as text.
@@ -207,19 +217,19 @@ pub(crate) fn permitted_origin<'h>(headers: &'h HeaderMap, origins: &str) -> Opt
     is_permitted.then_some(origin)
 }
 
-/// The user of the credentials in the Basic or Bearer scheme.
-fn authorized(site: &dyn Site, headers: &HeaderMap) -> Option<Vec<u8>> {
+/// The user, empty for the default one, and the password in the Basic or Bearer scheme.
+fn credentials(headers: &HeaderMap) -> Option<(Vec<u8>, Vec<u8>)> {
     let (scheme, secret) = only(headers, AUTHORIZATION)?.split_once(' ')?;
     let secret = secret.trim();
     if scheme.eq_ignore_ascii_case("bearer") {
-        return site.is_login(b"", secret.as_bytes()).then(Vec::new);
+        return Some((Vec::new(), secret.into()));
     }
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
     let login = STANDARD.decode(secret).ok()?;
     let (user, password) = login.split_at(login.iter().position(|byte| *byte == b':')?);
-    site.is_login(user, password.get(1..)?).then(|| user.to_vec())
+    Some((user.to_vec(), password.get(1..)?.to_vec()))
 }
 
 #[cfg(test)]

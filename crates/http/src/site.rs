@@ -133,6 +133,9 @@ pub trait Site: Send + Sync + 'static {
     /// Whether the user has this password, in constant time.
     fn is_login(&self, user: &[u8], password: &[u8]) -> bool;
 
+    /// Records that a client has sent a wrong password for this user, empty for the default one.
+    fn note_failed_login(&self, _user: &[u8], _client: &Requester<'_>) {}
+
     /// Whether a user may see pages.
     fn may_observe(&self, user: &[u8]) -> bool;
 

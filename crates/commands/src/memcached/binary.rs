@@ -613,6 +613,7 @@ fn log_in(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
         || !admission::log_in_to_memcached(cx.client, config, user, password)
     {
         cx.tally.verbs.failed_logins.add(1);
+        rights::note_failed_login(cx, b"sasl_auth", user);
         return Err(AUTH_FAILED);
     }
     call.done(cx, None, b"Authenticated");

@@ -215,6 +215,8 @@ fn log_in(cx: &mut Context<'_>, args: Args<'_>) {
     cx.tally.verbs.logins.add(1);
     if let Err(error) = check_login(cx, token) {
         cx.tally.verbs.failed_logins.add(1);
+        let user = token.split(|byte| *byte == b' ').next().unwrap_or_default();
+        rights::note_failed_login(cx, b"set", user);
         return cx.reply.line(error.0);
     }
     cx.reply.line("STORED");

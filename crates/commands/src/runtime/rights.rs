@@ -10,8 +10,10 @@ use crate::state::access_log::{Reason, Refused};
 use crate::state::blocked::{Permission, Waiter};
 use crate::state::client::Restrictions;
 use crate::state::users::{DEFAULT_USER, Denial, Name, User};
-use crate::{Access, Context, Entry, Error, HookFlags, Keys, Server};
+use crate::{Access, ClientInfo, Context, Entry, Error, HookFlags, Keys, Server};
 use nagi_proto::{Args, Span};
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
 
 /// Whether a user may see the server's information about itself and its clients (INFO, CLIENT LIST,
 /// SLOWLOG GET). An empty name is the default user.
@@ -172,8 +174,22 @@ pub(crate) fn reads_all_keys(cx: &mut Context<'_>, args: Args<'_>) -> bool {
 }
 
 /// Records a failed login in ACL LOG.
-pub(crate) fn note_failed_login(cx: &Context<'_>, command: &[u8], user: &[u8]) {
+pub(crate) fn note_failed_login<C: CommandSet>(cx: &Context<'_, C>, command: &[u8], user: &[u8]) {
     note(cx, Reason::Login, command, user);
+}
+
+/// Records in ACL LOG a failed login over HTTP, which no worker has seen; an empty name is the
+/// default user.
+pub fn note_failed_http_login(server: &dyn Server, address: SocketAddr, user: &[u8], now_ms: u64) {
+    let user = if user.is_empty() { DEFAULT_USER } else { user };
+    let client = ClientInfo {
+        address: address.to_string(),
+        connected_at_ms: now_ms,
+        active_at_ms: AtomicU64::new(now_ms),
+        ..ClientInfo::default()
+    };
+    let refused = Refused { reason: Reason::Login, context: "toplevel", object: b"http", user };
+    add(server, refused, (&client, 0), now_ms);
 }
 
 /// Records in ACL LOG the permission that a client's user lacks.
@@ -189,11 +205,20 @@ fn note<C: CommandSet>(cx: &Context<'_, C>, reason: Reason, object: &[u8], user:
         false => "toplevel",
     };
     let refused = Refused { reason, context, object, user };
+    add(cx.server, refused, (&cx.client.info, cx.args.bytes().len()), cx.db.now_ms());
+}
+
+/// Adds an entry to ACL LOG for a client with a request of this length.
+fn add(
+    server: &dyn Server,
+    refused: Refused<'_>,
+    (client, request_bytes): (&ClientInfo, usize),
+    now_ms: u64,
+) {
     let mut line = String::new();
-    let (bytes, now_ms) = (cx.args.bytes().len(), cx.db.now_ms());
-    client_line::describe(cx.server.commands(), &cx.client.info, bytes, now_ms, &mut line);
-    let most = cx.server.config().acllog_max_len.bytes();
-    cx.hooks.access_log.add(refused, line.trim_end().to_owned(), now_ms, most);
+    client_line::describe(server.commands(), client, request_bytes, now_ms, &mut line);
+    let most = server.config().acllog_max_len.bytes();
+    server.hooks().access_log.add(refused, line.trim_end().to_owned(), now_ms, most);
 }
 
 /// The error of ACL DRYRUN, for an administrator: it names the missing permission of the user.

@@ -330,6 +330,11 @@ impl Site for SampleStore {
         admission::is_login(self.shared.config(), user, password)
     }
 
+    fn note_failed_login(&self, user: &[u8], client: &Requester<'_>) {
+        let now_ms = self.shared.store.now_ms();
+        rights::note_failed_http_login(&*self.shared, client.address, user, now_ms);
+    }
+
     fn may_observe(&self, user: &[u8]) -> bool {
         rights::may_observe(&*self.shared, user)
     }
