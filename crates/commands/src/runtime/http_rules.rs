@@ -201,10 +201,14 @@ fn is_rule(word: &str) -> bool {
 /// connections, and must not share this state.
 fn is_of_connections(entry: &Entry) -> bool {
     let categories = entry.command.all_categories();
-    let is_of_own = categories.contains(Category::CONNECTION)
-        && !entry.command.flags.contains(Flags::ADMIN)
-        && !["ping", "echo"].contains(&&*entry.full_name);
-    is_of_own || categories.contains(Category::TRANSACTION)
+    let leaves_connection_alone = || match &*entry.full_name {
+        "ping" | "echo" => true,
+        "client|no-evict" => false,
+        // Of other clients.
+        _ => entry.command.flags.contains(Flags::ADMIN),
+    };
+    categories.contains(Category::CONNECTION) && !leaves_connection_alone()
+        || categories.contains(Category::TRANSACTION)
 }
 
 /// Whether a command may change data. All others are flagged as read-only, or have no keys and no
