@@ -620,3 +620,63 @@ fn the_memory_of_a_stream_that_was_trimmed_is_not_negative() {
     let entry = "*1\r\n*2\r\n$4\r\nk150\r\n*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n";
     client.check(&read, entry);
 }
+
+/// XSETID permits ids below deleted ones, which remain in their node.
+#[test]
+fn a_stream_whose_last_id_was_lowered_can_be_restored() {
+    let nagi = Server::nagi_with(&["--enable-debug-command", "local"]);
+    for (server, may_reload) in [(nagi, true), (Server::redis(), false)] {
+        let mut client = server.connect_resp();
+        for (request, reply) in [
+            ("XADD s 1-1 a b", "$3\r\n1-1\r\n"),
+            ("XADD s 5-5 a b", "$3\r\n5-5\r\n"),
+            ("XDEL s 5-5", ":1\r\n"),
+            ("XSETID s 5-5 ENTRIESADDED 2 MAXDELETEDID 1-1", "+OK\r\n"),
+            ("XSETID s 2-0", "+OK\r\n"),
+            ("XADD s 3-0 a b", "$3\r\n3-0\r\n"),
+            ("CONFIG SET stream-node-max-entries 1", "+OK\r\n"),
+            ("XADD s 4-0 a b", "$3\r\n4-0\r\n"),
+        ] {
+            client.check(request, reply);
+        }
+        let Reply::Bulk(payload) = client.run("DUMP s") else { panic!("a payload") };
+        let restore: [&[u8]; 4] = [b"RESTORE", b"t", b"0", &payload];
+        assert_eq!(client.run_words(&restore), Reply::Simple("OK".to_owned()));
+        let entries = client.run("XRANGE s - +");
+        assert_eq!(entries.list().len(), 3);
+        assert_eq!(client.run("XRANGE t - +"), entries);
+        if may_reload {
+            client.check("DEBUG RELOAD", "+OK\r\n");
+            assert_eq!(client.run("XRANGE s - +"), entries);
+        }
+    }
+}
+
+/// Far more than one slice takes: the client is served in steps.
+#[test]
+fn a_client_that_waits_is_served_any_number_of_entries() {
+    const COUNT: usize = 20_000;
+    let server = Server::nagi();
+    let [mut waiter, mut other] = [(); 2].map(|()| server.connect_resp());
+    let entries = encode_command(&["XADD", "s", "*", "f", "v"]).repeat(COUNT);
+    other.send(entries);
+    (0..COUNT).for_each(|_| drop(other.reply()));
+    other.check("XGROUP CREATE s g $", "+OK\r\n");
+    let read = ["XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">"];
+    waiter.send(encode_command(&read));
+    until_blocked(&mut other, 1);
+    other.check("XGROUP SETID s g 0", "+OK\r\n");
+    let reply = waiter.reply();
+    let of_stream = reply.list()[0].list();
+    assert_eq!(of_stream[1].list().len(), COUNT);
+    assert_eq!(other.run("XPENDING s g").list()[0], Reply::Integer(COUNT as i64));
+    // Members are popped in steps as well.
+    for member in 0..COUNT {
+        other.run(&format!("ZADD big {member} m{member}"));
+    }
+    waiter.send(encode_command(&["BZMPOP", "0", "1", "z", "MIN", "COUNT", &COUNT.to_string()]));
+    until_blocked(&mut other, 1);
+    other.check("RENAME big z", "+OK\r\n");
+    assert_eq!(waiter.reply().list()[1].list().len(), COUNT);
+    other.check("EXISTS z", ":0\r\n");
+}

@@ -147,6 +147,8 @@ pub struct AutoClaimed {
     pub deleted: Vec<Id>,
     /// The number of pending entries examined.
     pub looked_at: u64,
+    /// The stream in which the claimed entries exist.
+    pub stream: Option<Stream>,
 }
 
 impl Slot<'_> {
@@ -546,7 +548,8 @@ impl Database<'_> {
     }
 
     /// Assigns pending entries with these ids to a consumer, which is created if needed (XCLAIM).
-    /// Returns the ids that were assigned. Deleted entries are no longer pending afterwards.
+    /// Returns the ids that were assigned, and the stream in which these entries exist. Deleted
+    /// entries are no longer pending afterwards.
     ///
     /// # Errors
     /// There is no such group.
@@ -556,7 +559,7 @@ impl Database<'_> {
         member: GroupMember<'_>,
         ids: &[Id],
         rules: &ClaimRules,
-    ) -> Result<Vec<Id>, NoGroup> {
+    ) -> Result<(Vec<Id>, Option<Stream>), NoGroup> {
         self.store.note_consumer();
         self.write(key, |slot| {
             let now_ms = slot.now_ms();
@@ -567,7 +570,7 @@ impl Database<'_> {
                 ((), u32::from(is_above))
             })?;
             slot.note_consumer(member)?;
-            slot.change_group(member.group, |group, stream| {
+            let claimed = slot.change_group(member.group, |group, stream| {
                 let (mut claimed, mut changes) = (Vec::new(), 0);
                 for id in ids.iter().copied() {
                     if !stream.has(id) {
@@ -578,12 +581,13 @@ impl Database<'_> {
                 }
                 let changes = count(claimed.len() as u64).saturating_add(changes);
                 (claimed, changes)
-            })
+            })?;
+            Ok((claimed, slot.stream()?.cloned()))
         })
     }
 
     /// Examines pending entries from an id on, at most `look_at` and [`PART_ENTRIES`], and claims
-    /// up to `most` of them (XAUTOCLAIM). The consumer exists.
+    /// up to `most` of them for a consumer, which is created if needed (XAUTOCLAIM).
     ///
     /// # Errors
     /// There is no such group.
@@ -596,9 +600,11 @@ impl Database<'_> {
         rules: &ClaimRules,
     ) -> Result<AutoClaimed, NoGroup> {
         let look_at = look_at.min(PART_ENTRIES) as usize;
+        self.store.note_consumer();
         self.write(key, |slot| {
             let now_ms = slot.now_ms();
-            slot.change_group(member.group, |group, stream| {
+            slot.note_consumer(member)?;
+            let mut done = slot.change_group(member.group, |group, stream| {
                 let mut ids = Vec::new();
                 group.pending.walk(Some(&from), |id, _| {
                     ids.push(*id);
@@ -625,7 +631,9 @@ impl Database<'_> {
                 }
                 let changes = done.claimed.len() + done.deleted.len();
                 (done, count(changes as u64))
-            })
+            })?;
+            done.stream = slot.stream()?.cloned();
+            Ok(done)
         })
     }
 }

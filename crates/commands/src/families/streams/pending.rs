@@ -285,10 +285,10 @@ fn xclaim<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let member = GroupMember { group: args.at(2), consumer: args.at(3) };
         let some = ids.get(at..ids.len().min(at + IDS_PER_HOLD)).unwrap_or_default();
         let more = cx.db.claim_entries(cx.key(args.at(1)), member, some, &rules);
-        claimed.extend(more.map_err(|reason| missing(reason, args))?);
+        let (more, stream) = more.map_err(|reason| missing(reason, args))?;
+        claimed.extend(more);
         at += IDS_PER_HOLD;
         if at >= ids.len() {
-            let stream = cx.db.stream(cx.key(args.at(1)))?;
             let claimed = std::mem::take(&mut claimed);
             return Ok(Some(write_claimed(stream, claimed, rules.just_id)));
         }
@@ -379,7 +379,6 @@ struct Search {
     left: u64,
     attempts: u64,
     rules: ClaimRules,
-    has_begun: bool,
     found: AutoClaimed,
 }
 
@@ -389,20 +388,17 @@ impl Search {
         let args = cx.args;
         let key = cx.key(args.at(1));
         let member = GroupMember { group: args.at(2), consumer: args.at(3) };
-        let none = |reason| missing(reason, args);
-        if !std::mem::replace(&mut self.has_begun, true) {
-            cx.db.note_consumer(key, member).map_err(none)?;
-        }
         loop {
             let most = (self.left, self.attempts);
             let part = cx.db.claim_pending(key, member, self.from, most, &self.rules);
-            let part = part.map_err(none)?;
+            let part = part.map_err(|reason| missing(reason, args))?;
             let found = part.claimed.len() + part.deleted.len();
             self.left -= found as u64;
             self.attempts -= part.looked_at;
             (self.from, self.found.next) = (part.next, part.next);
             self.found.claimed.extend(part.claimed);
             self.found.deleted.extend(part.deleted);
+            self.found.stream = part.stream;
             if part.next == StreamId::MIN || self.left == 0 || self.attempts == 0 {
                 break;
             }
@@ -410,8 +406,7 @@ impl Search {
                 return Ok(None);
             }
         }
-        let stream = cx.db.stream(key)?;
-        let AutoClaimed { next, claimed, deleted, .. } = std::mem::take(&mut self.found);
+        let AutoClaimed { next, claimed, deleted, stream, .. } = std::mem::take(&mut self.found);
         let mut entries = write_claimed(stream, claimed, self.rules.just_id);
         let mut ids = write_claimed(None, deleted, true);
         let (mut has_begun, mut is_shown) = (false, false);
@@ -460,9 +455,9 @@ fn xautoclaim<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     let (delivered_ms, deliveries, force, last_id) = (None, None, false, StreamId::MIN);
     let rules = ClaimRules { min_idle_ms, delivered_ms, deliveries, force, just_id, last_id };
-    let (has_begun, found) = (false, AutoClaimed::default());
     let attempts = count.saturating_mul(ATTEMPTS);
-    let mut search = Search { from, left: count, attempts, rules, has_begun, found };
+    let found = AutoClaimed::default();
+    let mut search = Search { from, left: count, attempts, rules, found };
     if attempts <= PART_ENTRIES {
         return search.go_on(cx, None)?.map_or(Ok(()), |reply| cx.start(reply));
     }

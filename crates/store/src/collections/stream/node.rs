@@ -218,18 +218,24 @@ impl Node {
     pub(super) fn read(first: Id, listpack: Vec<u8>) -> Option<Self> {
         let head = Head::read(&listpack)?;
         let mut entries = Entries { listpack: &listpack, head, first, at: head.entries_at };
-        let (mut live, mut deleted, mut before) = (0, 0, None);
+        let (mut live, mut deleted, mut last_live) = (0, 0, None);
         for Placed { entry, flags, is_counted, .. } in &mut entries {
             // Other flags take more than one byte, and deletion rewrites only one.
             let is_flag = flags & !(DELETED | SAME_FIELDS) == 0;
-            if !is_flag
-                || !is_counted
-                || before.map_or(entry.id != first, |before| entry.id <= before)
-            {
+            let is_first = live + deleted == 0;
+            if !is_flag || !is_counted || is_first && entry.id != first {
                 return None;
             }
-            before = Some(entry.id);
-            *if flags & DELETED == 0 { &mut live } else { &mut deleted } += 1;
+            if flags & DELETED != 0 {
+                // Once the last entries are deleted, XSETID may permit lower ids after them.
+                deleted += 1;
+                continue;
+            }
+            if entry.id < first || last_live.is_some_and(|last| entry.id <= last) {
+                return None;
+            }
+            last_live = Some(entry.id);
+            live += 1;
         }
         let is_end = entries.at + 1 == listpack.len() && listpack.last() == Some(&END);
         let len = u32::from_le_bytes(*listpack.first_chunk()?) as usize;

@@ -207,9 +207,7 @@ impl StreamBuilder {
         let StreamBuilder { stream, group, consumer, estimates_reads, left } = self;
         match part {
             StreamPart::Node { first, listpack } => {
-                let is_behind = stream.nodes.last().is_none_or(|(before, node)| {
-                    node.last_id(*before).is_none_or(|last| last < first)
-                });
+                let is_behind = stream.nodes.last().is_none() || stream.last_entry_id() < first;
                 let node = Node::read(first, listpack.to_vec())?;
                 if left.has_head || !is_behind {
                     return None;
