@@ -8,11 +8,10 @@ use crate::runtime::context::{Command, Entry, Job};
 use crate::runtime::multi_key::{self, Claimed, Worked};
 use crate::runtime::resume::go_on;
 use crate::runtime::rights;
-use crate::runtime::suspension::{Remainder, Slice};
+use crate::runtime::service::take_for;
+use crate::runtime::suspension::Remainder;
 use crate::runtime::tracking;
-use crate::state::blocked::{
-    Name, NewWaiter, Outcome, Permission, Step, Steps, Taken, Waiting, Wanted,
-};
+use crate::state::blocked::{Name, NewWaiter, Outcome, Permission, Step, Taken, Waiting, Wanted};
 use crate::state::hooks::Alarm;
 use crate::{Context, Error, Flags, HookFlags, JobProgress, Marks, Suspension, When};
 use nagi_proto::resp::Writer;
@@ -74,7 +73,7 @@ pub(crate) fn wait(
     multi_key::claimed_then(cx, Claimed::all(&command.keys), move |cx, slice| {
         let mut taken = None;
         if let Some(steps) = &mut steps {
-            match take_for(slice, cx.db, &mut **steps) {
+            match take_for(slice, cx.db, &mut **steps, &|_| true) {
                 Step::Unfinished => return Ok(Worked::Unfinished),
                 Step::Complete(all) => taken = all,
             }
@@ -106,16 +105,6 @@ pub(crate) fn wait(
         };
         Ok(Worked::Then(block(cx, new, until_ms, (reply, |reply| reply.null_array()))))
     })
-}
-
-/// Takes elements until all were taken or the slice has ended.
-fn take_for(slice: Slice, db: Database<'_>, steps: &mut dyn Steps) -> Step {
-    loop {
-        match steps.take_some(db) {
-            Step::Unfinished if !slice.is_over() => {}
-            step => return step,
-        }
-    }
 }
 
 /// Makes a request that can never be served (WAIT) wait until its time-out, or until CLIENT UNBLOCK
@@ -204,7 +193,12 @@ fn waits(
         if let Some((waits, alarm)) = &waiting {
             let is_time_up = alarm.as_ref().is_some_and(Alarm::was_made);
             let outcome = waits.outcome(is_time_up);
-            if matches!(outcome, Outcome::Waiting) && !is_time_up {
+            let is_waiting = match outcome {
+                Outcome::Waiting => !is_time_up,
+                Outcome::Serving { .. } => true,
+                _ => false,
+            };
+            if is_waiting {
                 return Ok(JobProgress::SERVED);
             }
             waiting = None;
@@ -214,7 +208,10 @@ fn waits(
                 Outcome::Unblocked { with_error: true } => return Err(UNBLOCKED),
                 Outcome::Refused => return Err(rights::refusal(cx)),
                 Outcome::OutOfMemory => return Err(Error::OUT_OF_MEMORY),
-                Outcome::Unblocked { .. } | Outcome::Waiting | Outcome::Over => {
+                Outcome::Unblocked { .. }
+                | Outcome::Waiting
+                | Outcome::Serving { .. }
+                | Outcome::Over => {
                     nothing(&mut cx.reply);
                 }
             }

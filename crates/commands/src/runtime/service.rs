@@ -6,8 +6,8 @@ use crate::runtime::gate::make_room;
 use crate::runtime::rights;
 use crate::runtime::suspension::Slice;
 use crate::runtime::tracking;
-use crate::state::blocked::{BlockedClients, Name};
-use nagi_store::{Claiming, Intent};
+use crate::state::blocked::{BlockedClients, Name, Step, Steps, Waiter};
+use nagi_store::{Claiming, Database, Intent};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -66,19 +66,21 @@ impl Awaited {
 }
 
 /// The progress of serving blocked clients.
-#[derive(Debug)]
 pub(crate) struct Service {
     /// Keys that may be able to serve clients, each with its database.
     ready: VecDeque<(Name, usize)>,
     /// The client that was last served or examined.
     last: u64,
+    /// The client for which elements of the first ready key are being taken.
+    serving: Option<(Arc<Waiter>, Box<dyn Steps>)>,
     awaited: Awaited,
 }
 
 impl Service {
     /// Begins to serve the clients that are blocked on these changed keys.
     pub(crate) fn new(cx: &Context<'_>, awaited: Awaited) -> Self {
-        let mut service = Service { ready: VecDeque::new(), last: 0, awaited: Awaited::default() };
+        let (ready, nothing) = (VecDeque::new(), Awaited::default());
+        let mut service = Service { ready, last: 0, serving: None, awaited: nothing };
         let keys = awaited.0.iter().flat_map(|names| &names.keys);
         keys.for_each(|name| service.add(cx, name));
         Service { awaited, ..service }
@@ -93,37 +95,91 @@ impl Service {
     /// Clients are served in the order of arrival; elements moved to another key then serve the
     /// clients blocked on that key.
     pub(crate) fn go_on(&mut self, cx: &Context<'_>, slice: Slice) -> bool {
-        let limits = cx.server.config().collection_limits();
         while let Some((name, database)) = self.ready.front() {
             let (name, db) = (Arc::clone(name), cx.db.sibling(*database));
-            let blocked = &cx.hooks.blocked;
-            let kind = db.untouched().inspect(db.key(&name), |it| it.map(|(it, _)| it.kind()));
-            let waiter = blocked.next(&name, db.index(), self.last, kind);
-            let Some(waiter) = waiter else {
+            if let Some((waiter, steps)) = self.serving.take() {
+                self.take_for(cx, db, (waiter, steps), slice);
+            } else if let Some(waiter) = self.next(cx, db, &name) {
+                self.serve(cx, db, waiter);
+            } else {
                 self.ready.pop_front();
                 self.last = 0;
                 continue;
-            };
-            self.last = waiter.number();
-            if rights::is_refused(cx, &waiter) {
-                blocked.leave(&waiter);
-            } else if waiter.needs_memory() && cx.db.store().is_over_limit() && !make_room(cx) {
-                waiter.refuse_memory();
-                blocked.leave(&waiter);
-            } else {
-                // Recorded before the client is served, since its worker may reply at once.
-                if let Some((client, keys)) = waiter.tracked() {
-                    tracking::remember_served(cx, client, keys);
-                }
-                if waiter.serve(db, &limits, &|name| self.awaited.has(name)) {
-                    blocked.leave(&waiter);
-                    waiter.destination().into_iter().for_each(|name| self.add(cx, name));
-                }
             }
             if slice.is_over() {
                 return false;
             }
         }
         true
+    }
+
+    /// The next client that a key may be able to serve.
+    fn next(&mut self, cx: &Context<'_>, db: Database<'_>, name: &Name) -> Option<Arc<Waiter>> {
+        let kind = db.untouched().inspect(db.key(name), |it| it.map(|(it, _)| it.kind()));
+        let waiter = cx.hooks.blocked.next(name, db.index(), self.last, kind)?;
+        self.last = waiter.number();
+        Some(waiter)
+    }
+
+    /// Serves a client, or begins to, if its user and the free memory permit that.
+    fn serve(&mut self, cx: &Context<'_>, db: Database<'_>, waiter: Arc<Waiter>) {
+        if rights::is_refused(cx, &waiter) {
+            return cx.hooks.blocked.leave(&waiter);
+        }
+        if waiter.needs_memory() && cx.db.store().is_over_limit() && !make_room(cx) {
+            waiter.refuse_memory();
+            return cx.hooks.blocked.leave(&waiter);
+        }
+        // Recorded before the client is served, since its worker may reply at once.
+        if let Some((client, keys)) = waiter.tracked() {
+            tracking::remember_served(cx, client, keys);
+        }
+        if let Some(steps) = waiter.steps() {
+            self.serving = waiter.begin_serving().then_some((waiter, steps));
+            return;
+        }
+        let limits = cx.server.config().collection_limits();
+        if waiter.serve(db, &limits, &|name| self.awaited.has(name)) {
+            self.end(cx, &waiter);
+        }
+    }
+
+    /// Takes elements for a client until all were taken or the slice has ended.
+    fn take_for(
+        &mut self,
+        cx: &Context<'_>,
+        db: Database<'_>,
+        (waiter, mut steps): (Arc<Waiter>, Box<dyn Steps>),
+        slice: Slice,
+    ) {
+        match take_for(slice, db, &mut *steps, &|name| self.awaited.has(name)) {
+            Step::Unfinished => self.serving = Some((waiter, steps)),
+            Step::Complete(taken) => {
+                if waiter.end_serving(taken) {
+                    self.end(cx, &waiter);
+                }
+            }
+        }
+    }
+
+    /// Removes a client that was served from the queues.
+    fn end(&mut self, cx: &Context<'_>, waiter: &Waiter) {
+        cx.hooks.blocked.leave(waiter);
+        waiter.destination().into_iter().for_each(|name| self.add(cx, name));
+    }
+}
+
+/// Takes elements until all were taken or the slice has ended.
+pub(crate) fn take_for(
+    slice: Slice,
+    db: Database<'_>,
+    steps: &mut dyn Steps,
+    may_take: &dyn Fn(&[u8]) -> bool,
+) -> Step {
+    loop {
+        match steps.take_some(db, may_take) {
+            Step::Unfinished if !slice.is_over() => {}
+            step => return step,
+        }
     }
 }

@@ -102,8 +102,8 @@ pub(crate) trait Stepwise: Send {
 
 /// Takes elements in several steps, so that other requests can run between two of them.
 pub(crate) trait Steps: Send {
-    /// Takes some elements from keys that the request has claimed.
-    fn take_some(&mut self, db: Database<'_>) -> Step;
+    /// Takes some elements from keys for which `may_take` returns `true`.
+    fn take_some(&mut self, db: Database<'_>, may_take: &dyn Fn(&[u8]) -> bool) -> Step;
 }
 
 /// The steps of a condition.
@@ -120,8 +120,8 @@ impl<W: Stepwise + 'static> StepsOf<W> {
 }
 
 impl<W: Stepwise> Steps for StepsOf<W> {
-    fn take_some(&mut self, db: Database<'_>) -> Step {
-        self.wanted.take_some(&mut self.progress, db, &|_| true)
+    fn take_some(&mut self, db: Database<'_>, may_take: &dyn Fn(&[u8]) -> bool) -> Step {
+        self.wanted.take_some(&mut self.progress, db, may_take)
     }
 }
 
@@ -179,6 +179,11 @@ impl Debug for Permission {
 pub(crate) enum Outcome {
     /// It is still waiting.
     Waiting,
+    /// Elements are being taken for it in several steps.
+    Serving {
+        /// Whether its time is up, which counts only if there was nothing to take.
+        is_time_up: bool,
+    },
     /// It was served this result.
     Served(Taken),
     /// CLIENT UNBLOCK has ended its wait.
@@ -246,6 +251,36 @@ impl Waiter {
             self.end_wait();
         }
         waits
+    }
+
+    /// The steps in which it is served, if one is not enough.
+    pub(crate) fn steps(&self) -> Option<Box<dyn Steps>> {
+        self.wanted.steps()
+    }
+
+    /// Begins to serve it in steps: until their end, its wait can end only with its connection.
+    /// Returns whether it was waiting.
+    pub(crate) fn begin_serving(&self) -> bool {
+        let mut outcome = self.outcome.lock();
+        let waits = matches!(*outcome, Outcome::Waiting);
+        if waits {
+            *outcome = Outcome::Serving { is_time_up: false };
+        }
+        waits
+    }
+
+    /// Ends the steps with what was taken. Returns whether it was served.
+    pub(crate) fn end_serving(&self, taken: Option<Taken>) -> bool {
+        let mut outcome = self.outcome.lock();
+        let Outcome::Serving { is_time_up } = *outcome else { return false };
+        let is_served = taken.is_some();
+        *outcome = taken.map_or(Outcome::Waiting, Outcome::Served);
+        if is_served {
+            self.end_wait();
+        } else if is_time_up {
+            self.waker.wake_by_ref();
+        }
+        is_served
     }
 
     /// Serves it, if that is possible. Returns whether it was served.
@@ -611,10 +646,14 @@ impl Waiting {
     }
 
     /// Takes its outcome. If its time is up and it is still waiting, its wait ends, and
-    /// `Outcome::Waiting` is returned.
+    /// `Outcome::Waiting` is returned. While it is being served, it goes on to wait.
     pub(crate) fn outcome(&self, is_time_up: bool) -> Outcome {
         let mut outcome = self.waiter.outcome.lock();
-        match *outcome {
+        match &mut *outcome {
+            Outcome::Serving { is_time_up: is_noted } => {
+                *is_noted = is_time_up;
+                Outcome::Serving { is_time_up }
+            }
             Outcome::Waiting if !is_time_up => Outcome::Waiting,
             _ => std::mem::replace(&mut outcome, Outcome::Over),
         }

@@ -419,6 +419,20 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_is_served_in_steps_waits_for_their_end() {
+        let mut bench = Bench::new();
+        let waiting = wait(&bench, 10, &["q"], elements(&["q"], None));
+        let waiter = bench.process.hooks.blocked.next(b"q", 0, 0, Some(Kind::List)).unwrap();
+        assert!(waiter.begin_serving() && !waiter.begin_serving());
+        bench.expect("CLIENT UNBLOCK 10", ":0|");
+        assert!(matches!(waiting.outcome(true), Outcome::Serving { .. }));
+        assert!(!waiter.end_serving(None), "there was nothing to take");
+        assert!(matches!(waiting.outcome(true), Outcome::Waiting), "its time is up");
+        assert!(!waiter.begin_serving());
+        assert!(!waiter.end_serving(Some(Taken::WrongType)));
+    }
+
+    #[test]
     fn disconnected_and_unblocked_clients_are_not_served() {
         let mut bench = Bench::new();
         drop(wait(&bench, 10, &["q"], elements(&["q"], None)));
