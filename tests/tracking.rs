@@ -437,3 +437,29 @@ fn declared_keys_of_scripts_are_not_tracked() {
         tracker.expect(invalidated("b"));
     }
 }
+
+/// A change of a key for which another client waits is made in another way.
+#[test]
+fn clients_that_wait_change_nothing_for_clients_that_track() {
+    for server in both() {
+        let (mut tracker, mut other) = clients(&server, "NOLOOP");
+        let mut waiter = server.connect_resp();
+        tracker.check("XLEN s", ":0\r\n");
+        waiter.send(harness::encode_command(&["XREAD", "BLOCK", "0", "STREAMS", "s", "$"]));
+        until_one_waits(&mut other);
+        tracker.check("XADD s 1-0 f v", "$3\r\n1-0\r\n");
+        waiter.reply();
+        tracker.check("PING", "+PONG\r\n");
+        tracker.check("CLIENT TRACKING OFF", "+OK\r\n");
+        tracker.check("CLIENT TRACKING ON OPTOUT", "+OK\r\n");
+        waiter.send(harness::encode_command(&["BLPOP", "q", "0"]));
+        until_one_waits(&mut other);
+        tracker.check("CLIENT CACHING NO", "+OK\r\n");
+        tracker.check("RPUSH q x", ":1\r\n");
+        waiter.reply();
+        // The choice was for the request before.
+        tracker.check("GET k", "_\r\n");
+        other.check("SET k 1", "+OK\r\n");
+        tracker.expect(invalidated("k"));
+    }
+}

@@ -185,12 +185,14 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
         return reject(entry, cx, &Error::OUT_OF_MEMORY);
     }
     cx.tally.count_call(entry.index);
-    let done = if blocking::has_waiting(cx) && blocking::is_awaited(entry, cx) {
-        blocking::run(entry, cx)
-    } else if cx.client.restrictions.contains(Restrictions::TRACKS) {
-        tracking::run(entry, cx, args, |cx| (entry.command.run)(cx, args))
-    } else {
-        (entry.command.run)(cx, args)
+    let serves = blocking::has_waiting(cx) && blocking::is_awaited(entry, cx);
+    let call = |cx: &mut Context<'a>| match serves {
+        true => blocking::run(entry, cx),
+        false => (entry.command.run)(cx, args),
+    };
+    let done = match cx.client.restrictions.contains(Restrictions::TRACKS) {
+        true => tracking::run(entry, cx, args, call),
+        false => call(cx),
     };
     if let Err(error) = done {
         cx.tally.count_failure(entry.index);
