@@ -1,6 +1,6 @@
 //! memcached's text protocol.
 
-use harness::{Server, as_memcached, until};
+use harness::{Reply, Server, as_memcached, until};
 
 #[test]
 fn every_way_to_store() {
@@ -357,4 +357,21 @@ fn a_line_without_an_end_closes_the_connection() {
             assert!(lines.any(|line| line.starts_with("VERSION ")), "{verb} in one piece");
         }
     }
+}
+
+#[test]
+fn reads_with_versions_leave_what_has_expired_in_a_pause() {
+    let server = Server::nagi_with(&["--enable-debug-command", "local"]);
+    let (mut resp, mut client) = (server.connect_resp(), server.connect_memcached());
+    resp.check("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
+    resp.check("MSET a 1 b 2", "+OK\r\n");
+    for key in ["a", "b"] {
+        resp.check(&format!("PEXPIRE {key} 1"), ":1\r\n");
+    }
+    resp.check("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+    let missing = || (resp.run("EXISTS a b") == Reply::Integer(0)).then_some(());
+    until("the keys to expire", missing).unwrap();
+    client.check_raw("gets a\r\n", "END\r\n");
+    client.check_raw("mg b v\r\n", "EN\r\n");
+    resp.check("DBSIZE", ":2\r\n");
 }

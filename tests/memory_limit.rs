@@ -405,3 +405,20 @@ fn an_mg_makes_no_entry_without_memory() {
     memcached.check_raw("ms key:1 5\r\nhello\r\n", "SERVER_ERROR out of memory storing object\r\n");
     redis.check("EXISTS key:1", ":0\r\n");
 }
+
+#[test]
+fn a_queued_write_evicts_nothing_during_a_pause() {
+    let server = evicting("2mb");
+    let [mut client, mut other] = [(); 2].map(|()| server.connect_resp());
+    let value = "v".repeat(10_000);
+    for key in 0..400 {
+        client.check(&format!("SET key:{key} {value}"), "+OK\r\n");
+    }
+    other.check("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+    let evicted = info(&mut other, "evicted_keys");
+    client.check("MULTI", "+OK\r\n");
+    for _ in 0..20 {
+        client.check(&format!("SET queued {value}"), "+QUEUED\r\n");
+    }
+    assert_eq!(info(&mut other, "evicted_keys"), evicted);
+}

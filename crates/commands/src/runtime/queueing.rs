@@ -42,11 +42,12 @@ pub(crate) fn queue(
 /// evicts nothing, so it would otherwise exceed the limit by everything that it stores.
 fn has_room(cx: &Context<'_>, args: Args<'_>) -> bool {
     let store = cx.db.store();
+    // As in Redis, nothing is evicted, and no request is refused for it, while clients are paused.
+    if !store.is_limited() || cx.hooks.is_paused(cx.db.now_ms()) {
+        return true;
+    }
     if store.is_over_limit() && !gate::make_room(cx) {
         return false;
-    }
-    if !store.is_limited() {
-        return true;
     }
     let queued = cx.client.info.queued_bytes.load(Ordering::Relaxed);
     let bytes = queued + key_costs::request_bytes(args);

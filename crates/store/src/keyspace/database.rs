@@ -312,6 +312,12 @@ impl<'a> Database<'a> {
         }
     }
 
+    /// Whether a lookup that may change the entry finds nothing, and must leave an expired entry in
+    /// place, as while writes are paused.
+    pub(crate) fn leaves_missing(&self, key: Key<'_>) -> bool {
+        !self.removes_expired && self.inspect(key, |found| found.is_none())
+    }
+
     /// Reports a miss. An expired entry is removed at once, since listeners expect that event as
     /// well, unless it may be claimed.
     #[cold]

@@ -210,6 +210,10 @@ impl Database<'_> {
         expiry: Expiry,
         look: impl FnOnce(Option<(EntryView<'_>, u64)>) -> R,
     ) -> R {
+        if self.leaves_missing(key) {
+            self.count_lookup(false);
+            return look(None);
+        }
         self.write(key, |slot| {
             if slot.string().is_err() {
                 self.count_lookup(false);

@@ -382,6 +382,10 @@ impl Database<'_> {
         fetch: &Fetch,
         look: impl FnOnce(Option<Fetched<'_>>) -> R,
     ) -> R {
+        if self.leaves_missing(key) {
+            self.count_lookup(false);
+            return look(None);
+        }
         self.write(key, |slot| {
             if slot.string().is_err() {
                 self.count_lookup(false);
