@@ -230,6 +230,14 @@ impl Shared {
         self.mailboxes.get(worker).map_or((Reminders::empty(), Vec::new()), Mailbox::collect)
     }
 
+    /// Repeats a due `flush_all` at this time, unless another one has been scheduled meanwhile.
+    pub(crate) fn postpone_flush(&self, at_ms: u64) {
+        // If it is another one, that one stays.
+        let _ =
+            self.flush_at_ms.compare_exchange(NEVER, at_ms, Ordering::Relaxed, Ordering::Relaxed);
+        self.check_timers();
+    }
+
     /// The number of changes since the last save.
     pub(crate) fn unsaved_changes(&self) -> u64 {
         self.store.totals().changes.saturating_sub(self.saves.status().changes_saved)

@@ -593,7 +593,7 @@ impl Sessions {
         let _batch = store.batch(&self.counters);
         let db = store.database(0, &self.counters, store.now_ms());
         if store.unclaimed(Waker::noop(), || db.flush(Scope::Database(0))).is_some() {
-            self.shared.flush_at(store.now_ms() + 1);
+            self.shared.postpone_flush(store.now_ms() + 1);
         }
     }
 }
