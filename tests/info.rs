@@ -189,3 +189,14 @@ fn the_mean_time_to_live_is_that_of_keys_that_expire() {
     other.check("SET late value PXAT 9223372036854775807", "+OK\r\n");
     assert!(mean_ms() > 9_000_000_000_000_000_000);
 }
+
+/// Scripts choose the codes of their errors.
+#[test]
+fn codes_of_errors_are_no_other_lines() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let script = "return {err='X:1\\r\\nmaxmemory:7\\r\\n# Y'}";
+    client.run(&format!("EVAL \"{script}\" 0"));
+    let errors = client.run("INFO errorstats").text();
+    assert!(errors.contains("\r\nerrorstat_X_1__maxmemory_7___:count=1\r\n"), "{errors}");
+}

@@ -234,7 +234,9 @@ impl Tally {
     pub(crate) fn count_error(&self, text: &[u8]) {
         let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
         let code = code.get(..ERROR_CODE_BYTES).unwrap_or(code);
-        add_errors(&mut self.errors.lock(), &String::from_utf8_lossy(code), 1);
+        // Scripts choose their codes, which must not look like other lines of INFO.
+        let code = String::from_utf8_lossy(code).replace(['#', ':', '\r', '\n'], "_");
+        add_errors(&mut self.errors.lock(), &code, 1);
     }
 
     /// Counts a command with an error reply.
