@@ -147,10 +147,7 @@ fn list<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         }
         _ => return Err(Error::SYNTAX),
     };
-    match args.len() {
-        2 => cx.reply.set(chosen.len()),
-        _ => cx.reply.array(chosen.len()),
-    }
+    cx.reply.array(chosen.len());
     for entry in chosen {
         cx.reply.bulk(entry.full_name.as_bytes());
     }

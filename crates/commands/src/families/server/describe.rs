@@ -30,7 +30,11 @@ pub(crate) fn describe(reply: &mut Writer<'_>, table: &CommandTable, entry: &Ent
     reply.set(groups.len());
     groups.iter().for_each(|group| key_specification(reply, group));
     let subcommands = table.subcommands(entry);
-    reply.array(subcommands.len());
+    // As by Redis, the kind depends on whether there are any.
+    match subcommands.len() {
+        0 => reply.set(0),
+        count => reply.array(count),
+    }
     for sub in subcommands {
         describe(reply, table, sub);
     }
