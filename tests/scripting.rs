@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::persistence::Folder;
 use harness::{Connection, Random, Reply, Server, encode_command, tool, until, words};
 
 /// A script that runs until it is killed.
@@ -665,4 +666,108 @@ fn the_least_recently_used_script_of_eval_is_evicted() {
         client.check("EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0", ":1\r\n");
     }
     assert!(client.run("INFO stats").text().contains("evicted_scripts:101\r\n"));
+}
+
+/// A refused command is no write, and the write after it is the first one.
+#[test]
+fn a_script_that_has_written_after_a_refusal_cannot_be_killed() {
+    let server = Server::nagi_with(&["--busy-reply-threshold", "50"]);
+    let [mut script, mut other] = [(); 2].map(|()| server.connect_resp());
+    other.check("ACL SETUSER ann on >pw ~ok* +@all", "+OK\r\n");
+    script.check("AUTH ann pw", "+OK\r\n");
+    let loops = "redis.pcall('SET', 'no', 1) redis.call('SET', 'ok', 1) local from = os.clock() \
+                 while os.clock() < from + 1 do end return 'over'";
+    script.send(encode_command(&["EVAL", loops, "0"]));
+    until_busy(&mut other);
+    let refused = error(&other.run("SCRIPT KILL"));
+    assert!(refused.starts_with("UNKILLABLE"), "{refused}");
+    script.expect("$4\r\nover\r\n");
+}
+
+#[test]
+fn function_stats_tell_that_a_script_is_slow() {
+    let server = Server::nagi_with(&["--busy-reply-threshold", "50"]);
+    let [mut script, mut other] = [(); 2].map(|()| server.connect_resp());
+    script.send(encode_command(&["EVAL", ENDLESS, "0"]));
+    until_busy(&mut other);
+    let refused = error(&other.run("FUNCTION STATS"));
+    let expected = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
+                    NOSAVE.";
+    assert_eq!(refused, expected);
+    other.check("SCRIPT KILL", "+OK\r\n");
+    script.reply();
+    assert!(matches!(other.run("FUNCTION STATS"), Reply::Array(_)));
+}
+
+/// A save that fails while a script runs must not leave half of its changes.
+#[test]
+fn a_failed_save_does_not_end_a_script_that_has_written() {
+    let folder = Folder::new("script-misconf");
+    let gone = folder.0.join("gone");
+    std::fs::create_dir_all(&gone).unwrap();
+    let server = Server::nagi_with(&["--dir", gone.to_str().unwrap(), "--save", "3600 1"]);
+    let [mut script, mut other] = [(); 2].map(|()| server.connect_resp());
+    std::fs::remove_dir(&gone).unwrap();
+    // It writes, waits for the failure and writes again.
+    let text = "redis.call('SET', 'a', 1) \
+                while redis.call('PUBSUB', 'NUMSUB', 'failed')[2] == 0 do end \
+                redis.call('SET', 'b', 1) return redis.call('PING')";
+    script.send(encode_command(&["EVAL", text, "0"]));
+    other.check("BGSAVE", "+Background saving started\r\n");
+    let failed = || {
+        let persistence = other.run("INFO persistence").text();
+        persistence.contains("rdb_last_bgsave_status:err").then_some(())
+    };
+    until("the failure", failed).unwrap();
+    assert!(error(&other.run("SET c 1")).starts_with("MISCONF"));
+    let mut subscriber = server.connect_resp();
+    subscriber.run("SUBSCRIBE failed");
+    script.expect("+PONG\r\n");
+}
+
+#[test]
+fn reads_of_a_script_do_not_count_without_touch() {
+    let server = Server::nagi_with(&["--maxmemory-policy", "allkeys-lfu"]);
+    let mut client = server.connect_resp();
+    client.check("SET k v", "+OK\r\n");
+    let before = client.run("OBJECT FREQ k").integer();
+    client.check("CLIENT NO-TOUCH ON", "+OK\r\n");
+    let reads = "for _ = 1, 1000 do redis.call('GET', 'k') end \
+                 return redis.call('OBJECT', 'FREQ', 'k')";
+    let freq = client.run(&format!("EVAL \"{reads}\" 1 k"));
+    assert_eq!(freq.integer(), before);
+    client.check("CLIENT NO-TOUCH OFF", "+OK\r\n");
+    assert!(client.run(&format!("EVAL \"{reads}\" 1 k")).integer() > before);
+}
+
+/// A pause also holds requests that have been waiting for the script thread, or for keys, when it
+/// begins.
+#[test]
+fn requests_in_queues_wait_for_the_end_of_a_pause() {
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let [mut first, mut queued, mut claiming, mut other] = [(); 4].map(|()| server.connect_resp());
+    let text = "return redis.call('SET', 'a', 1)";
+    let sha = other.run_words(&["SCRIPT", "LOAD", text]).text();
+    let loops = "local from = os.clock() while os.clock() < from + 1 do end return 'over'";
+    first.send(encode_command(&["EVAL", loops, "1", "held"]));
+    let runs = |commands: &[&str], client: &mut Connection| {
+        let clients = client.run("CLIENT LIST").text();
+        commands.iter().all(|command| clients.contains(command)).then_some(())
+    };
+    until("the script", || runs(&[" cmd=eval "], &mut other)).unwrap();
+    queued.send(encode_command(&["EVALSHA", &sha, "0"]));
+    claiming.check("MULTI", "+OK\r\n");
+    claiming.check("SET held 1", "+QUEUED\r\n");
+    claiming.send(encode_command(&["EXEC"]));
+    let commands = [" cmd=evalsha ", " cmd=exec "];
+    until("the others", || runs(&commands, &mut other)).unwrap();
+    other.check("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+    first.expect("$4\r\nover\r\n");
+    let both = || other.run("INFO clients").text().contains("blocked_clients:2\r\n").then_some(());
+    until("both to wait", both).unwrap();
+    other.check("EXISTS a held", ":0\r\n");
+    other.check("CLIENT UNPAUSE", "+OK\r\n");
+    queued.expect("+OK\r\n");
+    claiming.expect("*1\r\n+OK\r\n");
+    other.check("EXISTS a held", ":2\r\n");
 }

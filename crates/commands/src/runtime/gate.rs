@@ -136,6 +136,16 @@ pub(crate) fn end_delay(saves: &Saves, client: &mut Client) {
     }
 }
 
+/// Whether a request that has waited in a queue must wait again, since a pause has begun meanwhile;
+/// if so, its client's waker will be called.
+pub(crate) fn is_held(cx: &Context<'_>, writes: bool) -> bool {
+    let is_held = cx.hooks.holds(cx.hooks.reasons(), writes, cx.client, cx.db.now_ms());
+    if !is_held && cx.client.info.marks().contains(Marks::WAITING) {
+        cx.client.info.mark(Marks::WAITING, false);
+    }
+    is_held
+}
+
 /// Ends the wait of a request that now runs from the start: the client is no longer shown as
 /// waiting. If the save has ended, the delay is counted.
 pub(crate) fn end_hold<C: CommandSet>(cx: &mut Context<'_, C>) {

@@ -138,6 +138,10 @@ pub(crate) fn claimed_then(
         loop {
             match stage.go_on(cx, claimed, slice, &mut work)? {
                 Outcome::Next(next) => stage = next,
+                Outcome::Held(begun) => {
+                    stage = begun;
+                    return Ok(JobProgress::WOKEN);
+                }
                 Outcome::Pause(progress) => return Ok(progress),
             }
         }
@@ -193,6 +197,8 @@ enum Stage {
 
 enum Outcome {
     Next(Stage),
+    /// A pause has begun: the keys are claimed again after it.
+    Held(Stage),
     Pause(JobProgress),
 }
 
@@ -281,10 +287,13 @@ impl Stage {
                 if !gather(cx, claimed, slice, walk, awaited, None) {
                     return Ok(Outcome::Pause(JobProgress::NEXT_TICK));
                 }
-                Outcome::Next(match awaited.is_within(before) {
-                    true => Stage::Working(claim.hand_over(), std::mem::take(awaited)),
-                    false => Stage::begin(cx, claimed),
-                })
+                if !awaited.is_within(before) {
+                    return Ok(Outcome::Next(Stage::begin(cx, claimed)));
+                }
+                if gate::is_held(cx, claimed.intent() == Intent::Write) {
+                    return Ok(Outcome::Held(Stage::begin(cx, claimed)));
+                }
+                Outcome::Next(Stage::Working(claim.hand_over(), std::mem::take(awaited)))
             }
             Stage::Working(claim, awaited) => {
                 if claimed.intent() == Intent::Write && cx.db.store().is_over_limit() {

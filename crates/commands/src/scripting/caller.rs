@@ -144,7 +144,11 @@ fn admitted(
     if flags.contains(Flags::DENYOOM) && run.lacks_memory && !run.has_written {
         return Err(refused(Error::OUT_OF_MEMORY));
     }
-    let reasons = server.hooks().reasons().difference(HookFlags::BUSY);
+    let mut reasons = server.hooks().reasons().difference(HookFlags::BUSY);
+    if run.has_written || !flags.contains(Flags::WRITE) {
+        // As in Redis, a save that fails meanwhile does not stop a script half-way.
+        reasons.remove(HookFlags::UNSAVED);
+    }
     if let Some(error) = gate::refusal(reasons, flags) {
         return Err(refused(error));
     }
@@ -230,12 +234,11 @@ fn execute(
 ) {
     let store = server.store();
     let is_first_write = entry.command.flags.contains(Flags::WRITE) && !run.has_written;
-    run.has_written |= is_first_write;
     let mut began = Instant::now();
     let (mut suspension, mut spent) = (None, Spent::since(began));
     loop {
         let batch = store.batch(&context.counters);
-        let db = context.database((store, server), run.client.database, run.now_ms);
+        let db = context.database_of((store, server), &run.client, run.now_ms);
         let mut cx = Context {
             db: db.claimed_by(&run.claim),
             reply: Writer::new(output, run.client.version),
@@ -262,6 +265,8 @@ fn execute(
             spent.reply_bytes = cx.reply.len();
             spent.report(&cx, (entry.index, args), ended);
         }
+        // A command that the user may not run has not written.
+        run.has_written |= is_first_write && runs;
         drop(batch);
         match suspension.as_ref().map(|suspended| suspended.when) {
             None => return,

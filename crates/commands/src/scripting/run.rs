@@ -4,7 +4,7 @@ use crate::runtime::context::Server;
 use crate::runtime::service::{Awaited, Service};
 use crate::runtime::suspension::Slice;
 use crate::state::blocked::{BlockedClients, Name};
-use crate::{Client, Context, Tally};
+use crate::{Client, Context, Marks, Tally};
 use nagi_proto::resp::Writer;
 use nagi_proto::{Args, Output};
 use nagi_store::accounting::LargeOverhead;
@@ -66,6 +66,17 @@ impl ThreadContext {
         if (general + buffer_bytes).abs_diff(self.noted_bytes.get()) > LITTLE_BYTES {
             self.note_memory(buffer_bytes);
         }
+    }
+
+    /// A client's database.
+    pub(super) fn database_of<'a>(
+        &'a self,
+        server: (&'a Store, &dyn Server),
+        client: &Client,
+        now_ms: u64,
+    ) -> Database<'a> {
+        let db = self.database(server, client.database, now_ms);
+        if client.info.marks().contains(Marks::NO_TOUCH) { db.untouched() } else { db }
     }
 
     /// The database with this index. While writes are paused, none of its keys expires.

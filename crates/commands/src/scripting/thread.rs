@@ -7,7 +7,7 @@ use crate::scripting::functions::{self, Loaded};
 use crate::scripting::migration::migrate;
 use crate::scripting::run::{Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
-use crate::state::client::{Client, ClientInfo, Restrictions, SCRIPT_ADDRESS};
+use crate::state::client::{Client, ClientInfo, Marks, Restrictions, SCRIPT_ADDRESS};
 use crate::state::frozen_time::FrozenTime;
 use crate::state::held_publications;
 use crate::state::libraries::Policy;
@@ -141,7 +141,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
             }
         };
         self.note_memory();
-        if outcome.reply.is_empty() && outcome.error.is_none() {
+        if outcome.reply.is_empty() && outcome.error.is_none() && !outcome.is_held {
             Writer::new(&mut outcome.reply, task.version).null();
         }
         task.finish(outcome);
@@ -357,7 +357,11 @@ impl<S: ScriptingServer> ScriptThread<S> {
         // shared claim for reading cannot be upgraded to one for writing.
         let only_reads = is_read_only && !is_leased;
         let intent = if only_reads { Intent::Read } else { Intent::Write };
-        let mut run = self.begin(task, joint, keys, intent);
+        let claim = joint.unwrap_or_else(|| self.claim(keys, intent));
+        if !is_leased && self.is_held(!is_read_only) {
+            return Outcome { is_held: true, ..Outcome::default() };
+        }
+        let mut run = self.begin(task, (claim, is_leased), keys, intent);
         let function = match &invocation.target {
             Target::Script(_) => None,
             Target::Function(_, name) => {
@@ -399,7 +403,11 @@ impl<S: ScriptingServer> ScriptThread<S> {
         };
         let is_leased = joint.is_some();
         let keys = task.args().skip(migration.keys.start).take(migration.keys.len());
-        let mut run = self.begin(task, joint, keys, Intent::Write);
+        let claim = joint.unwrap_or_else(|| self.claim(keys, Intent::Write));
+        if !is_leased && self.is_held(true) {
+            return Outcome { is_held: true, ..Outcome::default() };
+        }
+        let mut run = self.begin(task, (claim, is_leased), keys, Intent::Write);
         run.number = self.server.scripts().begin(task.client, (run.now_ms, run.started), None);
         let mut outcome = Outcome::default();
         match migrate(&*self.server, &self.context, &mut run, &migration, keys) {
@@ -413,13 +421,21 @@ impl<S: ScriptingServer> ScriptThread<S> {
         outcome
     }
 
-    /// Claims the keys of a script, unless its transaction has claimed them (`joint`), and creates
-    /// its client.
-    fn begin(&self, task: &Task, joint: Option<Claim>, keys: Args<'_>, intent: Intent) -> Run {
+    /// Whether a pause has begun while a request waited for this thread or for its keys.
+    fn is_held(&self, writes: bool) -> bool {
+        self.server.hooks().are_held(writes, self.server.store().now_ms())
+    }
+
+    /// Creates the client of a script, whose keys are claimed: by its transaction if `is_leased`.
+    fn begin(
+        &self,
+        task: &Task,
+        (claim, is_leased): (Claim, bool),
+        keys: Args<'_>,
+        intent: Intent,
+    ) -> Run {
         held_publications::begin();
         let store = self.server.store();
-        let is_leased = joint.is_some();
-        let claim = joint.unwrap_or_else(|| self.claim(keys, intent));
         let time = task.time.unwrap_or_else(|| FrozenTime::at(store.now_ms()));
         let info = ClientInfo {
             id: task.client,
@@ -427,6 +443,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
             http_client: task.http_client.clone(),
             ..ClientInfo::default()
         };
+        info.mark(Marks::NO_TOUCH, !task.touches);
         let mut client = Client::new(Arc::new(info));
         client.tracking = task.tracking.clone();
         client.restrictions.set(Restrictions::TRACKS, client.tracking.is_some());

@@ -98,6 +98,12 @@ pub(crate) enum Paused {
     All,
 }
 
+/// Whether a pause for these reasons is one of commands that write, if `writes`, or of all.
+fn concern(reasons: HookFlags, writes: bool) -> bool {
+    reasons.contains(HookFlags::PAUSED_ALL)
+        || reasons.intersects(HookFlags::PAUSED_WRITES | HookFlags::HELD_WRITES) && writes
+}
+
 impl RequestHooks {
     /// Stops serving a blocked client that is about to be closed: its elements would be lost.
     pub fn abandon_wait(&self, client: u64) {
@@ -230,6 +236,11 @@ impl RequestHooks {
         self.skips_checksums.store(skips, Relaxed);
     }
 
+    /// Whether commands are delayed now: those that write, if `writes`.
+    pub(crate) fn are_held(&self, writes: bool, now_ms: u64) -> bool {
+        concern(self.reasons(), writes) && self.is_paused(now_ms)
+    }
+
     /// Whether a client's command is delayed; if so, its waker will be called.
     pub(crate) fn holds(
         &self,
@@ -238,9 +249,7 @@ impl RequestHooks {
         client: &Client,
         now_ms: u64,
     ) -> bool {
-        let is_meant = reasons.contains(HookFlags::PAUSED_ALL)
-            || reasons.intersects(HookFlags::PAUSED_WRITES | HookFlags::HELD_WRITES) && writes;
-        if !is_meant {
+        if !concern(reasons, writes) {
             return false;
         }
         // Wakers that are added later are called at the end of the pause.

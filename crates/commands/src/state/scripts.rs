@@ -165,6 +165,8 @@ pub(crate) struct Task {
     pub(crate) client: u64,
     /// The client over HTTP, whose rules the script obeys.
     pub(crate) http_client: Option<Arc<HttpClient>>,
+    /// Whether its reads count as uses (CLIENT NO-TOUCH).
+    pub(crate) touches: bool,
     /// The tracking state of the client, if enabled.
     pub(crate) tracking: Option<Box<ClientTracking>>,
     /// For a script within a transaction: a claim in addition to that of the transaction, extended
@@ -193,6 +195,8 @@ pub(crate) struct Outcome {
     pub(crate) reply: Output,
     /// An error in place of the reply, and whether it has been counted.
     pub(crate) error: Option<(Vec<u8>, bool)>,
+    /// Whether a pause has begun meanwhile, so that it has not run and is to be submitted again.
+    pub(crate) is_held: bool,
     /// Whether the reply contains an error.
     pub(crate) has_failed: bool,
     /// The claim in the task, returned.
@@ -229,6 +233,7 @@ pub(crate) struct NewTask<'a> {
     pub(crate) user: &'a [u8],
     pub(crate) client: u64,
     pub(crate) http_client: Option<Arc<HttpClient>>,
+    pub(crate) touches: bool,
     pub(crate) tracking: Option<Box<ClientTracking>>,
     pub(crate) waker: Waker,
 }
@@ -261,6 +266,7 @@ impl Scripts {
             user: new.user.into(),
             client: new.client,
             http_client: new.http_client,
+            touches: new.touches,
             tracking: new.tracking,
             joint,
             completion: Arc::clone(&completion),
@@ -598,6 +604,11 @@ const BUSY_FUNCTION: &str =
 pub(crate) struct IsBusy(bool);
 
 impl IsBusy {
+    /// Whether the running script is a function.
+    pub(crate) fn is_function(self) -> bool {
+        self.0
+    }
+
     /// The error for a client that tries to run another script.
     pub(crate) fn text(self) -> &'static str {
         if self.0 { BUSY_FUNCTION } else { BUSY }

@@ -259,6 +259,9 @@ static RESTORE: Command = Command {
 };
 
 fn stats<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    if let Some(busy) = cx.server.scripts().busy().filter(|busy| !busy.is_function()) {
+        return Err(Error::fixed(busy.text()));
+    }
     cx.reply.map(2);
     cx.reply.bulk(b"running_script");
     match cx.server.scripts().running_function() {

@@ -5,7 +5,7 @@ use crate::runtime::{dispatch, gate};
 use crate::state::scripts::{NewTask, Outcome, Pending, TaskKind};
 use crate::{Error, JobProgress, Marks};
 
-/// Submits a request to the script thread.
+/// Submits a request to the script thread, and replies with its outcome.
 ///
 /// # Errors
 /// A slow script is running, for which no request may wait.
@@ -15,6 +15,32 @@ pub(crate) fn submit(
     is_read_only: bool,
 ) -> Result<(), Error> {
     let row = dispatch::resolve(cx.server.commands(), cx.args)?.index;
+    let mut pending = Some(send(cx, row, asked, is_read_only)?);
+    cx.start(Box::new(move |cx| {
+        loop {
+            let waits = match &pending {
+                Some(pending) => pending,
+                None if gate::is_held(cx, true) => return Ok(JobProgress::WOKEN),
+                None => pending.insert(send(cx, row, asked, is_read_only)?),
+            };
+            let Some(outcome) = waits.take() else { return Ok(JobProgress::WOKEN) };
+            cx.client.info.mark(Marks::RUNS_SCRIPT, false);
+            if !outcome.is_held {
+                finish(cx, row, outcome);
+                return Ok(JobProgress::Done);
+            }
+            pending = None;
+        }
+    }))
+}
+
+/// Submits a request to the script thread.
+fn send(
+    cx: &mut Context<'_>,
+    row: usize,
+    asked: TaskKind,
+    is_read_only: bool,
+) -> Result<Pending, Error> {
     let user = cx.client.user_name().to_vec();
     let new = NewTask {
         row,
@@ -27,6 +53,7 @@ pub(crate) fn submit(
         user: &user,
         client: cx.client.info.id,
         http_client: cx.client.info.http_client.clone(),
+        touches: !cx.client.info.marks().contains(Marks::NO_TOUCH),
         tracking: cx.client.tracking.clone(),
         waker: cx.client.waker.clone(),
     };
@@ -37,15 +64,13 @@ pub(crate) fn submit(
     cx.client.leased = leased;
     let pending = submitted.map_err(|busy| Error::fixed(busy.text()))?;
     cx.client.info.mark(Marks::RUNS_SCRIPT, true);
-    cx.start(Box::new(move |cx| Ok(finish(cx, row, &pending))))
+    Ok(pending)
 }
 
-/// Replies with the outcome once it is available. An error counts as a failure of this request,
-/// even within a transaction.
-fn finish(cx: &mut Context<'_>, row: usize, pending: &Pending) -> JobProgress {
-    let Some(outcome) = pending.take() else { return JobProgress::WOKEN };
-    cx.client.info.mark(Marks::RUNS_SCRIPT, false);
-    let Outcome { reply, error, has_failed, joint, written, ran, charge: _charge } = outcome;
+/// Replies with the outcome. An error counts as a failure of this request, even within a
+/// transaction.
+fn finish(cx: &mut Context<'_>, row: usize, outcome: Outcome) {
+    let Outcome { reply, error, has_failed, joint, written, ran, charge: _charge, .. } = outcome;
     cx.tally.key_costs.note_elsewhere(ran);
     cx.client.worked_elsewhere += ran;
     if let Some(leased) = &mut cx.client.leased {
@@ -66,5 +91,4 @@ fn finish(cx: &mut Context<'_>, row: usize, pending: &Pending) -> JobProgress {
         }
         None => cx.reply.append(&reply),
     }
-    JobProgress::Done
 }

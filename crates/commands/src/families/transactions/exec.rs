@@ -17,7 +17,7 @@ use crate::runtime::resume::go_on;
 use crate::runtime::service::{Awaited, Service};
 use crate::runtime::spent::Spent;
 use crate::runtime::suspension::Slice;
-use crate::runtime::{dispatch, rights, shown};
+use crate::runtime::{dispatch, gate, rights, shown};
 use crate::state::frozen_time::FrozenTime;
 use crate::state::key_costs::Cost;
 use crate::state::scripts::{Lease, Leased, Scripts, runs_scripts};
@@ -48,6 +48,8 @@ pub(super) struct Execution {
 
 /// The stage of an execution.
 enum Stage {
+    /// Waits for the end of a pause, which began while the transaction waited for its keys.
+    Held,
     /// Waits for the script thread, since some of the requests run scripts.
     Leasing(Lease),
     /// The keys are being hashed.
@@ -75,6 +77,18 @@ impl Stage {
     fn begin(store: &Store) -> Self {
         Stage::Gathering(store.claiming(), Cursor::default(), Awaited::default())
     }
+
+    /// The first stage of this transaction.
+    fn first(
+        transaction: &Transaction,
+        store: &Store,
+        (scripts, waker): (&Arc<Scripts>, &Waker),
+    ) -> Self {
+        match runs_scripts(transaction.flags()) {
+            true => Stage::Leasing(scripts.lease(waker)),
+            false => Stage::begin(store),
+        }
+    }
 }
 
 impl Execution {
@@ -82,13 +96,9 @@ impl Execution {
         transaction: Box<Transaction>,
         watches: Watches,
         store: &Store,
-        (scripts, waker): (&Arc<Scripts>, &Waker),
+        thread: (&Arc<Scripts>, &Waker),
     ) -> Self {
-        let stage = Stage::begin(store);
-        let stage = match runs_scripts(transaction.flags()) {
-            true => Stage::Leasing(scripts.lease(waker)),
-            false => stage,
-        };
+        let stage = Stage::first(&transaction, store, thread);
         Execution {
             transaction,
             watches,
@@ -131,6 +141,13 @@ impl Execution {
     /// Takes one step. Returns when to continue; `None` means at once.
     fn step(&mut self, cx: &mut Context<'_>, slice: Slice) -> Option<When> {
         match &mut self.stage {
+            Stage::Held => {
+                if self.is_held(cx) {
+                    return Some(When::Woken);
+                }
+                let thread = (cx.server.scripts(), &cx.client.waker);
+                self.stage = Stage::first(&self.transaction, cx.db.store(), thread);
+            }
             Stage::Leasing(_) => return self.lease(cx),
             Stage::Gathering(claiming, cursor, awaited) => {
                 if gather(cx, &self.transaction, Some(claiming), cursor, awaited, slice) {
@@ -158,12 +175,17 @@ impl Execution {
                 if !gather(cx, &self.transaction, None, cursor, awaited, slice) {
                     return None;
                 }
-                if awaited.is_within(before) {
-                    let (claim, awaited) = (claim.hand_over(), std::mem::take(awaited));
-                    self.run(cx, claim, awaited);
-                } else {
+                if !awaited.is_within(before) {
                     self.stage = Stage::begin(cx.db.store());
+                    return None;
                 }
+                let (claim, awaited) = (claim.hand_over(), std::mem::take(awaited));
+                if self.is_held(cx) {
+                    cx.client.leased = None;
+                    self.stage = Stage::Held;
+                    return Some(When::Woken);
+                }
+                self.run(cx, claim, awaited);
             }
             Stage::Running(..) => return self.run_next(cx),
             Stage::Serving(claim, service) => {
@@ -175,6 +197,12 @@ impl Execution {
             Stage::Releasing(_) => {}
         }
         None
+    }
+
+    /// Whether a pause has begun that holds the transaction.
+    fn is_held(&self, cx: &Context<'_>) -> bool {
+        let writes = Flags::WRITE | Flags::PAUSED_AS_WRITE;
+        gate::is_held(cx, self.transaction.flags().intersects(writes))
     }
 
     /// Waits for the script thread.
