@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::binary::{encode, receive};
+use crate::memcached::binary::{encode, receive};
 use harness::{Connection, Random, Server};
 
 /// The keyspace is emptied after about this number of requests, so that histories stay short.

@@ -1,6 +1,6 @@
 //! memcached's `watch`: lines about events, in memcached's format.
 
-use crate::binary::{encode, receive};
+use super::binary::{encode, receive};
 use crate::differential::newest_memcached;
 use harness::{Connection, Server, until};
 use std::io::{BufRead as _, BufReader, Write as _};

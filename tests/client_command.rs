@@ -1,6 +1,6 @@
 //! CLIENT: how connections are shown to other clients, and how other clients can change them.
 
-use crate::binary::{encode, receive};
+use crate::memcached::binary::{encode, receive};
 use harness::{Connection, Server, as_redis, encode_command, until, words};
 
 /// Returns the value of a field of INFO.

@@ -1,7 +1,7 @@
 //! memcached's command-line flags and the output of its tools, tested with nagi as a replacement,
 //! and with memcached itself if it is installed.
 
-use crate::binary::{encode, receive};
+use super::binary::{encode, receive};
 use crate::differential::newest_memcached_with;
 use harness::{Connection, Folder, Server, nagi_binary, newest, run_tool, tool, until};
 use std::collections::BTreeMap;
