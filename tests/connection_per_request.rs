@@ -5,11 +5,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use harness::link::Link;
+use harness::web::{self, WebServer, in_time_wait, post_often, requests, settings_of_ports};
 use harness::{Connection, Folder, Server, nagi_binary};
 
-use crate::link::Link;
 use crate::programs::compile_module;
-use crate::web::{self, WebServer, in_time_wait, post_often, requests, settings_of_ports};
 
 /// Starts Apache with the module `mod_counter`, which counts requests for `/counter`.
 fn apache(folder: &Path, cache: &[(&str, &str)]) -> WebServer {

@@ -4,9 +4,8 @@
 //! end. It requires root, `ip` and `tc`, and a kernel with `sch_tbf`; without them the test prints
 //! that it was skipped.
 
+use harness::link::{Link, SERVER};
 use harness::{run_tool, run_tool_with_input, tool};
-
-use crate::link::{Link, SERVER};
 
 /// Bytes that take eight seconds at 1.3 Mbit/s.
 const VALUE_BYTES: usize = 1_300_000;

@@ -6,12 +6,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Instant;
 
+use harness::link::{Link, SERVER};
+use harness::web::{self, WebServer};
 use harness::{Connection, Server, until};
 
 use crate::doctor::{Run, look, look_during};
 use crate::faults::{Kind, start_behind};
-use crate::link::{Link, SERVER};
-use crate::web::{self, WebServer};
 
 /// The kinds of servers: Redis, which these teams used, and nagi.
 const KINDS: [Kind; 2] = [Kind::Redis, Kind::Nagi];

@@ -5,9 +5,8 @@ use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use harness::link::{Link, SERVER};
 use harness::{Server, encode_command, run_tool, tool, until};
-
-use crate::link::{Link, SERVER};
 
 /// Starts a client at the far end that sends `words` and then nothing more.
 fn far_client(link: &Link, port: &str, words: &str) -> Child {

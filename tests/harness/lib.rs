@@ -18,12 +18,14 @@
 mod connection;
 mod conversation;
 mod folder;
+pub mod link;
 mod random;
 mod reply;
 mod server;
 mod sizes;
 mod tools;
 mod wait;
+pub mod web;
 
 pub use connection::{Connection, encode_command, words};
 pub use conversation::{as_memcached, as_redis};
