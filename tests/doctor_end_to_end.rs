@@ -1,5 +1,5 @@
-//! Two problems that cost teams days, reproduced from end to end: the symptoms, and the findings of
-//! `nagi doctor`. Each test needs two network namespaces, and thus root; otherwise it is skipped.
+//! `nagi doctor` end to end: local ports used up by a program that connects for each request, and a
+//! narrow link. Needs network namespaces, and thus root; otherwise skipped.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use harness::{Connection, Server, until};
 use crate::doctor::{Run, look, look_during};
 use crate::faults::{Kind, start_behind};
 
-/// The kinds of servers: Redis, which these teams used, and nagi.
+/// The kinds of servers.
 const KINDS: [Kind; 2] = [Kind::Redis, Kind::Nagi];
 
 /// Returns the server's address as seen by clients at the other end of the link.
@@ -62,7 +62,7 @@ fn view(web: SocketAddr) -> String {
 /// connection for each request: all local ports are used up, each for a minute.
 #[test]
 fn a_program_of_apache_connects_for_each_request() {
-    let folder = std::env::temp_dir().join(format!("nagi-story-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("nagi-views-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     for kind in KINDS {
         let link = match Link::new() {
