@@ -37,7 +37,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "128",
         changeable: true,
         place: Place::Number(|values| &values.acllog_max_len),
-        summary: "Most entries in ACL LOG",
+        summary: "Maximum number of entries in ACL LOG",
     },
     Setting {
         name: "adaptive-workers",
@@ -76,7 +76,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "1gb",
         changeable: true,
         place: Place::Number(|values| &values.client_query_buffer_limit),
-        summary: "Most bytes of an incomplete request",
+        summary: "Maximum bytes of an incomplete request",
     },
     command_log::LARGE_REPLY_MAX_LEN,
     command_log::LARGE_REQUEST_MAX_LEN,
@@ -154,7 +154,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "512",
         changeable: true,
         place: Place::Number(|values| &values.hash_max_listpack_entries),
-        summary: "Most fields of a hash whose OBJECT ENCODING is listpack",
+        summary: "Maximum number of fields of a hash whose OBJECT ENCODING is listpack",
     },
     Setting {
         name: "hash-max-listpack-value",
@@ -347,7 +347,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "-2",
         changeable: true,
         place: Place::Number(|values| &values.list_max_listpack_size),
-        summary: "Most elements of a list that is one listpack; -1 to -5 mean 4 to 64 KB",
+        summary: "Maximum number of elements of a list that is one listpack; -1 to -5 mean 4 to \
+                  64 KiB",
     },
     Setting {
         name: "logfile",
@@ -374,8 +375,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "10000",
         changeable: true,
         place: Place::Number(|values| &values.maxclients),
-        summary: "Most connections; 8 more over loopback are accepted for commands such as INFO, \
-                  CLIENT and CONFIG",
+        summary: "Maximum number of connections; 8 more over loopback are accepted for commands \
+                  such as INFO, CLIENT and CONFIG",
     },
     Setting {
         name: "maxmemory",
@@ -384,7 +385,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "0",
         changeable: true,
         place: Place::Number(|values| &values.maxmemory),
-        summary: "Most memory for data (used_memory_dataset in INFO), 0 for no limit. Default in \
+        summary: "Maximum memory for data (used_memory_dataset in INFO), 0 for no limit. Default in \
                   a container with a memory limit: three quarters of it. Overhead and clients' \
                   buffers (maxmemory-clients) are not counted",
     },
@@ -395,7 +396,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "0",
         changeable: true,
         place: Place::Number(|values| &values.maxmemory_clients),
-        summary: "Most memory for clients' requests and replies, or a percentage of maxmemory \
+        summary: "Maximum memory for clients' requests and replies, or a percentage of maxmemory \
                   such as 5%; the largest clients are closed first; 0 for no limit",
     },
     Setting {
@@ -590,8 +591,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "20",
         changeable: true,
         place: Place::Number(|values| &values.save_cpu_limit),
-        summary: "Most percent of each worker's and the saver's time for a background save, until \
-                  half of snapshot-preimage-limit is in use; 100 for no limit",
+        summary: "Maximum percentage of each worker's and the saver's time for a background save, \
+                  until half of snapshot-preimage-limit is in use; 100 for no limit",
     },
     scripts::SCRIPT_MEMORY_LIMIT,
     Setting {
@@ -601,7 +602,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "512",
         changeable: true,
         place: Place::Number(|values| &values.set_max_intset_entries),
-        summary: "Most members of a set whose OBJECT ENCODING is intset",
+        summary: "Maximum number of members of a set whose OBJECT ENCODING is intset",
     },
     Setting {
         name: "set-max-listpack-entries",
@@ -610,7 +611,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "128",
         changeable: true,
         place: Place::Number(|values| &values.set_max_listpack_entries),
-        summary: "Most members of a set whose OBJECT ENCODING is listpack",
+        summary: "Maximum number of members of a set whose OBJECT ENCODING is listpack",
     },
     Setting {
         name: "set-max-listpack-value",
@@ -640,7 +641,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "10%",
         changeable: true,
         place: Place::Number(|values| &values.snapshot_preimage_limit),
-        summary: "Most memory for copies of keys that change during a save, in bytes or percent \
+        summary: "Maximum memory for copies of keys that change during a save, in bytes or percent \
                   of the memory in use (64mb at least); above three quarters of it writes are \
                   delayed",
     },
@@ -661,7 +662,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "4kb",
         changeable: true,
         place: Place::Number(|values| &values.stream_node_max_bytes),
-        summary: "Most bytes of a stream node; 0 for 64 KB",
+        summary: "Maximum bytes of a stream node; 0 for 64 KiB",
     },
     Setting {
         name: "stream-node-max-entries",
@@ -670,7 +671,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "100",
         changeable: true,
         place: Place::Number(|values| &values.stream_node_max_entries),
-        summary: "Most entries of a stream node; 0 for no limit",
+        summary: "Maximum number of entries of a stream node; 0 for no limit",
     },
     Setting {
         name: "supervised",
@@ -688,8 +689,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "4096",
         changeable: false,
         place: Place::Number(|values| &values.tcp_backlog),
-        summary: "Most connections waiting to be accepted, within net.core.somaxconn; further \
-                  clients retry after a second",
+        summary: "Maximum number of connections waiting to be accepted, within net.core.somaxconn; \
+                  further clients retry after a second",
     },
     Setting {
         name: "tcp-keepalive",
@@ -717,7 +718,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "1000000",
         changeable: true,
         place: Place::Number(|values| &values.tracking_table_max_keys),
-        summary: "Most keys remembered for client-side caching; 0 for no limit",
+        summary: "Maximum number of keys remembered for client-side caching; 0 for no limit",
     },
     Setting {
         name: "unixsocket",
@@ -762,7 +763,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "128",
         changeable: true,
         place: Place::Number(|values| &values.zset_max_listpack_entries),
-        summary: "Most members of a sorted set whose OBJECT ENCODING is listpack",
+        summary: "Maximum number of members of a sorted set whose OBJECT ENCODING is listpack",
     },
     Setting {
         name: "zset-max-listpack-value",
