@@ -1,10 +1,10 @@
-//! The rows of the settings that have an effect.
+//! All settings that have an effect, in order. The rows of some groups are in files of their own.
 
 use super::checks;
 use super::command_log;
 use super::kinds::{
-    BIND, IO, Kind, LOG_LEVELS, MEMCACHED_PROTOCOLS, OUTPUT_LIMITS, PERCENTILES, POLICIES,
-    RDB_VERSIONS, SAVE_POINTS, SUPERVISORS,
+    BIND, IO, Kind, LOG_LEVELS, OUTPUT_LIMITS, PERCENTILES, POLICIES, RDB_VERSIONS, SAVE_POINTS,
+    SUPERVISORS,
 };
 use super::memcached;
 use super::scripts;
@@ -385,9 +385,9 @@ pub(super) static ROWS: &[Setting] = &[
         default: "0",
         changeable: true,
         place: Place::Number(|values| &values.maxmemory),
-        summary: "Maximum memory for data (used_memory_dataset in INFO), 0 for no limit. Default in \
-                  a container with a memory limit: three quarters of it. Overhead and clients' \
-                  buffers (maxmemory-clients) are not counted",
+        summary: "Maximum memory for data (used_memory_dataset in INFO), 0 for no limit. Default \
+                  in a container with a memory limit: three quarters of it. Overhead and \
+                  clients' buffers (maxmemory-clients) are not counted",
     },
     Setting {
         name: "maxmemory-clients",
@@ -408,65 +408,16 @@ pub(super) static ROWS: &[Setting] = &[
         place: Place::Number(|values| &values.maxmemory_policy),
         summary: "Which keys are evicted when maxmemory is reached",
     },
-    Setting {
-        name: "memcached-auth-file",
-        aliases: &[],
-        kind: Kind::Text,
-        default: "",
-        changeable: false,
-        place: Place::Text(|values| &values.memcached_auth_file),
-        summary: "File of users for the memcached protocols, one name:password per line",
-    },
-    Setting {
-        name: "memcached-bind",
-        aliases: &[],
-        kind: Kind::Words,
-        default: "",
-        changeable: true,
-        place: Place::Text(|values| &values.memcached_bind),
-        summary: "Addresses for memcached clients, each with an optional :port; if none, those of \
-                  bind",
-    },
+    memcached::AUTH_FILE,
+    memcached::BIND,
     memcached::CAS,
     memcached::DUMP,
     memcached::FLUSH_ALL,
-    Setting {
-        name: "memcached-item-limit",
-        aliases: &[],
-        kind: Kind::Memory(1024..=1 << 30),
-        default: "1mb",
-        changeable: true,
-        place: Place::Number(|values| &values.memcached_item_limit),
-        summary: "Longest value that memcached clients may store",
-    },
-    Setting {
-        name: "memcached-port",
-        aliases: &[],
-        kind: Kind::Port,
-        default: "11211",
-        changeable: true,
-        place: Place::Number(|values| &values.memcached_port),
-        summary: "Port for memcached clients; 0 for none, any for a free one",
-    },
-    Setting {
-        name: "memcached-protocol",
-        aliases: &[],
-        kind: Kind::Choice(&MEMCACHED_PROTOCOLS),
-        default: "auto",
-        changeable: false,
-        place: Place::Number(|values| &values.memcached_protocol),
-        summary: "Which memcached protocol is served; auto decides by a client's first byte",
-    },
+    memcached::ITEM_LIMIT,
+    memcached::PORT,
+    memcached::PROTOCOL,
     memcached::SHUTDOWN,
-    Setting {
-        name: "memcached-unixsocket",
-        aliases: &[],
-        kind: Kind::Words,
-        default: "",
-        changeable: false,
-        place: Place::Text(|values| &values.memcached_unixsocket),
-        summary: "Paths of Unix sockets for memcached clients",
-    },
+    memcached::UNIXSOCKET,
     memcached::WATCH,
     Setting {
         name: "notify-keyspace-events",
