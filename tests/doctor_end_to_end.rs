@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use harness::link::{Link, SERVER};
 use harness::web::{self, WebServer};
-use harness::{Connection, Server, until};
+use harness::{Connection, Server, skipped, until};
 
 use crate::doctor::{Run, look, look_during};
 use crate::faults::{Kind, start_behind};
@@ -67,7 +67,7 @@ fn a_program_of_apache_connects_for_each_request() {
     for kind in KINDS {
         let link = match Link::new() {
             Ok(link) => link,
-            Err(reason) => return eprintln!("SKIPPED: {reason}"),
+            Err(reason) => return skipped(reason),
         };
         let loopback = link.step("ip", &["-n", &link.client, "link", "set", "lo", "up"]);
         loopback.expect("Apache is reached over it");
@@ -103,12 +103,12 @@ fn a_large_set_crosses_a_narrow_link() {
     for kind in KINDS {
         let link = match Link::new() {
             Ok(link) => link,
-            Err(reason) => return eprintln!("SKIPPED: {reason}"),
+            Err(reason) => return skipped(reason),
         };
         let bucket = ["-n", &link.client, "qdisc", "add", "dev", "c0", "root", "tbf"];
         let rate = ["rate", "1300kbit", "burst", "16kb", "latency", "300ms"];
         if let Err(reason) = link.step("tc", &[&bucket[..], &rate].concat()) {
-            return eprintln!("SKIPPED: {reason}");
+            return skipped(reason);
         }
         let server = start_behind(&link, kind);
         let cache = across(kind, &server);

@@ -115,9 +115,8 @@ fn random_binary_requests_are_answered_as_by_memcached() {
 
 #[test]
 fn random_binary_requests_are_answered_as_by_the_newest_memcached() {
-    match super::newest_memcached() {
-        Some(memcached) => compare(&memcached),
-        None => eprintln!("skipped: there is no memcached 1.6.45 here"),
+    if let Some(memcached) = super::newest_memcached() {
+        compare(&memcached);
     }
 }
 

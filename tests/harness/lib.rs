@@ -34,5 +34,5 @@ pub use random::Random;
 pub use reply::Reply;
 pub use server::{Server, allow_open_files, nagi_binary};
 pub use sizes::size;
-pub use tools::{newest, root, run_tool, run_tool_with_input, tool};
+pub use tools::{newest, root, run_tool, run_tool_with_input, skipped, tool};
 pub use wait::{PATIENCE, until, until_within};
