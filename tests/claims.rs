@@ -206,10 +206,10 @@ fn memcached_clients_wait_for_a_claimed_key_whatever_the_length_of_the_line() {
 
 #[test]
 fn a_flush_of_the_binary_protocol_waits_for_claims() {
-    let flush = crate::binary::encode(0x08, 0, 0, b"", "", "");
+    let flush = crate::memcached::binary::encode(0x08, 0, 0, b"", "", "");
     scripts_run_alone(|client| {
         client.send(&flush);
-        assert_eq!(crate::binary::receive(client).status, 0);
+        assert_eq!(crate::memcached::binary::receive(client).status, 0);
     });
 }
 

@@ -5,11 +5,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use harness::{Connection, Folder, Server, nagi_binary};
+use harness::link::Link;
+use harness::web::{self, WebServer, in_time_wait, post_often, requests, settings_of_ports};
+use harness::{Connection, Folder, Server, nagi_binary, skipped};
 
-use crate::link::Link;
 use crate::programs::compile_module;
-use crate::web::{self, WebServer, in_time_wait, post_often, requests, settings_of_ports};
 
 /// Starts Apache with the module `mod_counter`, which counts requests for `/counter`.
 fn apache(folder: &Path, cache: &[(&str, &str)]) -> WebServer {
@@ -68,7 +68,7 @@ fn a_module_of_apache_counts_over_a_unix_socket() {
 fn a_module_of_apache_counts_over_a_unix_socket_where_no_port_is_used_again() {
     let link = match Link::new() {
         Ok(link) => link,
-        Err(reason) => return eprintln!("SKIPPED: {reason}"),
+        Err(reason) => return skipped(reason),
     };
     link.in_server(|| {
         std::fs::write("/proc/sys/net/ipv4/tcp_tw_reuse", "0").expect("a setting");

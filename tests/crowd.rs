@@ -84,7 +84,7 @@ fn ten_thousand_wait_for_one_key_and_listen_to_one_channel() {
     allow_open_files(CROWD as u64 + 2000);
     let server = Server::nagi_with(&["--workers", "2", "--maxclients", "11000"]);
     let mut client = server.connect_resp();
-    let bytes_alone = info(&mut client, "used_memory");
+    let bytes_alone = client.info::<u64>("used_memory");
     let mut crowd: Vec<Connection> = (0..CROWD).map(|_| server.connect_resp()).collect();
     served_in_the_order_of_their_coming(&mut client, &mut crowd);
     sent_one_message_each(&mut client, &mut crowd);
@@ -143,14 +143,14 @@ fn sent_one_message_each(client: &mut Connection, crowd: &mut [Connection]) {
 fn gone_at_once(client: &mut Connection, mut crowd: Vec<Connection>, bytes_alone: u64) {
     crowd.iter_mut().for_each(|other| other.send("BLPOP q other 0\r\n"));
     until_info(client, "blocked_clients", CROWD as u64);
-    assert_eq!(info(client, "total_blocking_keys"), 2);
+    assert_eq!(client.info::<u64>("total_blocking_keys"), 2);
     // The memory of blocked clients must not count as data, because it would evict entries.
-    let data_bytes = info(client, "used_memory_dataset");
+    let data_bytes = client.info::<u64>("used_memory_dataset");
     assert!(data_bytes < CROWD as u64 * WAITING_BYTES, "{data_bytes} bytes of data");
     drop(crowd);
     until_info(client, "blocked_clients", 0);
     until_info(client, "connected_clients", 1);
-    assert_eq!(info(client, "total_blocking_keys"), 0);
+    assert_eq!(client.info::<u64>("total_blocking_keys"), 0);
     client.check("RPUSH q 1", ":1\r\n");
     client.check("LPOP q", "$1\r\n1\r\n");
     until_memory_is_free(client, bytes_alone, CROWD as u64 * KEPT_BYTES);
@@ -160,21 +160,14 @@ fn gone_at_once(client: &mut Connection, mut crowd: Vec<Connection>, bytes_alone
 pub(crate) fn until_memory_is_free(client: &mut Connection, bytes_alone: u64, kept_bytes: u64) {
     let mut bytes = 0;
     let is_little = || {
-        bytes = info(client, "used_memory");
+        bytes = client.info::<u64>("used_memory");
         (bytes < bytes_alone + kept_bytes).then_some(())
     };
     until("memory to be free again", is_little)
         .unwrap_or_else(|problem| panic!("{problem}: {bytes} bytes, {bytes_alone} before"));
 }
 
-/// Returns a number from INFO.
-pub(crate) fn info(client: &mut Connection, field: &str) -> u64 {
-    let text = client.run("INFO").text();
-    let found = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    found.unwrap_or_else(|| panic!("no {field}")).parse().expect("a number")
-}
-
 fn until_info(client: &mut Connection, field: &str, value: u64) {
-    let is_so = || (info(client, field) == value).then_some(());
+    let is_so = || (client.info::<u64>(field) == value).then_some(());
     until(&format!("{field} to be {value}"), is_so).expect("it becomes so");
 }

@@ -2,7 +2,7 @@
 //! must stay, the server must continue, and the next save must succeed when the disk is repaired.
 
 use crate::persistence::{Folder, Pipe, info};
-use harness::{Connection, Reply, Server, encode_command, until};
+use harness::{Connection, Reply, Server, encode_command, skipped, until};
 use std::fs;
 use std::io::Read;
 use std::process::Command;
@@ -19,7 +19,7 @@ impl<'a> Mount<'a> {
             .output()
             .is_ok_and(|output| output.status.success());
         if !mounted {
-            eprintln!("skipped: mounting a file system needs root");
+            skipped("mounting a file system needs root");
         }
         mounted.then_some(Mount(folder))
     }

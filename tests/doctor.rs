@@ -1,7 +1,7 @@
 //! `nagi doctor` must find nothing on a healthy server, must report what it could not check, and
 //! must not show secrets. tests/faults.rs tests its findings.
 
-use harness::{Folder, Reply, Server, allow_open_files, nagi_binary, tool, until};
+use harness::{Folder, Reply, Server, allow_open_files, nagi_binary, skipped, tool, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -81,7 +81,7 @@ impl Run {
     #[track_caller]
     pub(crate) fn check_well(&self) {
         if let Some(reason) = self.void() {
-            return eprintln!("SKIPPED: {reason}: {}", self.printed);
+            return skipped(format_args!("{reason}: {}", self.printed));
         }
         assert_eq!(self.names(), [""; 0], "{}", self.printed);
         assert_eq!(self.status, Some(0), "{}", self.said);

@@ -78,13 +78,6 @@ fn members_are_as_long_as_a_string_may_be() {
     other.check("EXISTS key", ":0\r\n");
 }
 
-/// Returns a number from INFO.
-fn info(client: &mut Connection, field: &str) -> usize {
-    let text = client.run("INFO clients").text();
-    let found = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    found.unwrap_or_else(|| panic!("no {field}")).parse().expect("a number")
-}
-
 /// The keys are unwatched when EXEC is executed or the client ends, and a change of one of them is
 /// noticed.
 #[test]
@@ -101,12 +94,12 @@ fn very_many_keys_are_watched() {
             other.check("PING", "+PONG\r\n");
             client.expect("+OK\r\n");
         }
-        assert_eq!(info(other, "total_watched_keys"), count);
+        assert_eq!(other.info::<usize>("total_watched_keys"), count);
     };
     let until_none = |other: &mut Connection| {
-        let is_so = || (info(other, "total_watched_keys") == 0).then_some(());
+        let is_so = || (other.info::<usize>("total_watched_keys") == 0).then_some(());
         until("no key to be watched", is_so).unwrap();
-        assert_eq!(info(other, "watching_clients"), 0);
+        assert_eq!(other.info::<usize>("watching_clients"), 0);
     };
     let mut client = server.connect_resp();
     for (change, reply) in [(count - 1, "*-1\r\n"), (count, "*1\r\n+PONG\r\n")] {

@@ -5,6 +5,7 @@
 //! nine times of ten; healthy servers are then observed three hundred times. `cargo xtask doctor`
 //! does this, and writes the results to docs/doctor.md.
 
+use harness::link::{Link, SERVER};
 use harness::{Connection, Server, encode_command, tool, until};
 use rustix::process::Signal;
 use std::fs;
@@ -14,7 +15,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::doctor::{Run, look, look_during, look_for, look_for_during};
-use crate::link::{Link, SERVER};
 use Kind::{Memcached, Nagi, Redis, Valkey};
 use kinds::{between, check, note, pass};
 

@@ -5,16 +5,9 @@ use std::process::Command;
 use crate::persistence::Folder;
 use harness::{Connection, Server, encode_command, nagi_binary, until};
 
-/// Returns a number from INFO.
-fn info(client: &mut Connection, name: &str) -> i64 {
-    let text = client.run("INFO").text();
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("INFO has no {name}"))
-}
-
 /// Waits until a number in INFO has this value.
 fn await_info(client: &mut Connection, name: &str, value: i64) {
-    until(name, || (info(client, name) == value).then_some(())).expect("it is counted");
+    until(name, || (client.info::<i64>(name) == value).then_some(())).expect("it is counted");
 }
 
 /// The length of a reply that exceeds any socket's buffer, in bytes.
@@ -100,7 +93,7 @@ fn administrators_get_in_when_all_places_are_taken() {
         assert_eq!(another.rest(), b"", "{request}");
     }
     let mut admin = server.connect_resp();
-    assert_eq!(info(&mut admin, "connected_clients"), 4);
+    assert_eq!(admin.info::<i64>("connected_clients"), 4);
     admin.check("RESET", "+RESET\r\n");
     let list = admin.run("CLIENT LIST").text();
     let ids = list.split([' ', '\n']).filter_map(|field| field.strip_prefix("id="));
@@ -284,7 +277,7 @@ fn the_log_says_which_limit_it_was() {
     ] {
         assert_eq!(log.matches(line).count(), 1, "{line}\n{log}");
     }
-    assert_eq!(info(&mut server.connect_resp(), "client_query_buffer_limit_disconnections"), 1);
+    assert_eq!(server.connect_resp().info::<i64>("client_query_buffer_limit_disconnections"), 1);
 }
 
 #[test]
@@ -315,7 +308,7 @@ fn readers_share_the_memory_of_a_value() {
     for (unread, total) in shown.unwrap() {
         assert!(total >= unread, "as with Redis, tot-mem comprises omem: {total}, {unread}");
     }
-    assert_eq!(info(&mut client, "evicted_clients"), 0, "a quarter of it is the keyspace's");
+    assert_eq!(client.info::<i64>("evicted_clients"), 0, "a quarter of it is the keyspace's");
     client.check("SET large other", "+OK\r\n");
     // The old value stays in memory while at least one reader is left.
     await_info(&mut client, "evicted_clients", 3);
@@ -323,7 +316,7 @@ fn readers_share_the_memory_of_a_value() {
 
 /// Returns the memory that counts as data, in bytes.
 fn data_bytes(client: &mut Connection) -> i64 {
-    info(client, "used_memory_dataset")
+    client.info::<i64>("used_memory_dataset")
 }
 
 #[test]

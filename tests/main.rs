@@ -1,20 +1,17 @@
 //! Tests nagi from outside: through its sockets, with its clients, and as a process.
 //!
-//! There is one file for each command family. A test starts with `harness::Server::nagi()`; the
-//! documentation of the harness (tests/harness/lib.rs) shows how to write one. Run them with `cargo
-//! test -p nagi-tests NAME`.
+//! There is one file or folder for each family of commands, protocol, tool or property of the
+//! server. A test starts with `harness::Server::nagi()`; the documentation of the harness
+//! (tests/harness/lib.rs) shows how to write one. Run them with `cargo test -p nagi-tests NAME`.
 
 mod absent_clients;
 mod acl;
 mod administration;
-mod binary;
 mod bitmap;
 mod blocking;
 mod calm;
 mod claims;
-mod client;
-mod client_program;
-mod clients;
+mod client_command;
 mod cluster;
 mod configuration;
 mod connection;
@@ -26,12 +23,13 @@ mod descriptions;
 mod differential;
 mod disks;
 mod doctor;
+mod doctor_end_to_end;
 mod ejection;
+mod every_command_is_tested;
 mod exporter;
 mod extremes;
 mod fairness;
 mod faults;
-mod flags;
 mod functions;
 mod gateway;
 mod gateway_limits;
@@ -49,7 +47,6 @@ mod key;
 mod latency;
 mod limits;
 mod linearizability;
-mod link;
 mod list;
 mod listening;
 mod load;
@@ -62,14 +59,13 @@ mod long_writes;
 mod memcached;
 mod memory;
 mod memory_limit;
-mod meta;
 mod migrate;
 mod monitor;
 mod moving_connections;
+mod nagi_client;
 mod network;
 mod notifications;
 mod one_keyspace;
-mod operators;
 mod ordering;
 mod own_findings;
 mod peers;
@@ -82,7 +78,6 @@ mod rdb;
 mod relocation;
 mod renaming;
 mod robustness;
-mod rows;
 mod saves;
 mod script_counts;
 mod script_messages;
@@ -100,11 +95,11 @@ mod sorted_set;
 mod status;
 mod status_activity;
 mod status_readiness;
-mod stories;
 mod storm;
 mod stream;
 mod stream_groups;
 mod string;
+mod third_party_clients;
 mod titles;
 mod top;
 mod tracking;
@@ -113,7 +108,5 @@ mod tracking_crowd;
 mod transaction;
 mod transfers;
 mod vanished;
-mod watch;
-mod web;
 mod web_servers;
 mod webdis;

@@ -1,7 +1,6 @@
 //! The memory limit, and keys and times at the limits of their ranges.
 
-use harness::{Connection, Reply, Server, as_redis, encode_command, nagi_binary, until};
-use std::process::Command;
+use harness::{Connection, Reply, Server, as_redis, encode_command, until};
 
 /// Returns a number from INFO.
 fn info(client: &mut Connection, name: &str) -> u64 {
@@ -512,13 +511,6 @@ fn requests_whose_replies_are_not_read_are_no_data() {
     drop(slow_readers);
 }
 
-/// Starts nagi as a replacement of memcached, with these flags.
-fn in_place_of_memcached(flags: &[&str]) -> Server {
-    let mut command = Command::new(nagi_binary());
-    command.arg("memcached").args(flags);
-    Server::start_memcached(command).unwrap_or_else(|problem| panic!("{problem}"))
-}
-
 /// Returns a number from memcached's `stats`.
 fn stat(client: &mut Connection, name: &str) -> u64 {
     client.send("stats\r\n");
@@ -546,7 +538,7 @@ fn any_limit_from_a_megabyte_on_holds_data_and_evicts_whatever_the_number_of_wor
         (4, "256", 1000),
         (64, "32", 100_000),
     ] {
-        let server = in_place_of_memcached(&["-m", &megabytes.to_string(), "-t", threads]);
+        let server = Server::nagi_as_memcached(&["-m", &megabytes.to_string(), "-t", threads]);
         let mut client = server.connect_memcached();
         assert_eq!(stat(&mut client, "bytes"), 0, "nothing is stored");
         let limit = megabytes << 20;

@@ -1,8 +1,7 @@
 //! Which memory counts as data at the memory limit, and what is evicted or refused because of the
 //! limit.
 
-use harness::{Connection, Folder, Reply, Server, encode_command, nagi_binary, until};
-use std::process::Command;
+use harness::{Connection, Folder, Reply, Server, encode_command, until};
 
 /// Returns a number from INFO.
 fn info(client: &mut Connection, name: &str) -> u64 {
@@ -126,9 +125,7 @@ fn a_large_value_that_was_just_stored_is_there() {
 
 #[test]
 fn a_large_value_that_memcached_clients_have_just_stored_is_there() {
-    let mut command = Command::new(nagi_binary());
-    command.args(["memcached", "-m", "2"]);
-    let server = Server::start_memcached(command).unwrap_or_else(|problem| panic!("{problem}"));
+    let server = Server::nagi_as_memcached(&["-m", "2"]);
     let mut client = server.connect_memcached();
     for len in [1_048_000, 100_000] {
         let value = "v".repeat(len);

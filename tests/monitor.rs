@@ -1,6 +1,6 @@
 //! MONITOR: the requests of all clients, as they are executed.
 
-use crate::binary::{encode, receive};
+use crate::memcached::binary::{encode, receive};
 use harness::{Connection, Server};
 
 /// Returns the words of the next request that a monitor receives.

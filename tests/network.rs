@@ -27,13 +27,6 @@ fn check_other_clients(server: &Server, witness: &mut Connection) {
     server.connect_memcached().check_raw("mn\r\n", "MN\r\n");
 }
 
-/// Returns a number from INFO.
-fn info(client: &mut Connection, name: &str) -> i64 {
-    let text = client.run("INFO").text();
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("INFO has no {name}"))
-}
-
 #[test]
 fn resets_at_any_point_end_only_their_own_connection() {
     let server = Server::nagi();
@@ -60,7 +53,7 @@ fn resets_at_any_point_end_only_their_own_connection() {
         check_other_clients(&server, &mut witness);
     }
     witness.check("EXISTS other", ":0\r\n");
-    let alone = || (info(&mut witness, "connected_clients") == 1).then_some(());
+    let alone = || (witness.info::<i64>("connected_clients") == 1).then_some(());
     until("the other clients to be gone", alone).expect("nothing is left of them");
 }
 
@@ -92,7 +85,7 @@ fn a_hundred_thousand_commands_and_then_a_reset() {
     stream.write_all(&encode_command(&["INCR", "n"]).repeat(100_000)).expect("sends");
     reset(stream);
     check_other_clients(&server, &mut witness);
-    let alone = || (info(&mut witness, "connected_clients") == 1).then_some(());
+    let alone = || (witness.info::<i64>("connected_clients") == 1).then_some(());
     until("it to be gone", alone).expect("nothing is left of it");
     // The number of requests that arrived before the reset depends on the network.
     let count: usize = match witness.run("GET n") {
@@ -157,7 +150,7 @@ fn a_thousand_slow_readers_delay_no_other_client() {
         witness.check("PING", "+PONG\r\n");
     }
     drop(readers);
-    let alone = || (info(&mut witness, "connected_clients") == 1).then_some(());
+    let alone = || (witness.info::<i64>("connected_clients") == 1).then_some(());
     until("the readers to be gone", alone).expect("nothing is left of them");
 }
 

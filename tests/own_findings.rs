@@ -1,7 +1,7 @@
 //! nagi's findings about itself must be on its page, in `?json`, and in the replies of MEMORY
 //! DOCTOR and LATENCY DOCTOR. The rows are those of `nagi doctor`.
 
-use harness::{Connection, Server, encode_command, until};
+use harness::{Connection, Server, encode_command, skipped, until};
 
 use crate::faults::{CONTENDED, Moment};
 use crate::protection::outer_address;
@@ -125,8 +125,7 @@ fn a_slow_reader_is_found() {
 #[test]
 fn clients_that_protected_mode_refuses_want_no_place() {
     let Some(outer) = outer_address() else {
-        eprintln!("SKIPPED: this machine has no address but loopback");
-        return;
+        return skipped("this machine has no address but loopback");
     };
     let server = nagi(&["--bind", "0.0.0.0"]);
     let port = server.resp().port();
@@ -225,7 +224,7 @@ fn a_busy_worker_is_found() {
     match found {
         Ok(found) => assert!(found["verdict"].as_str().expect("text").contains("(W0)"), "{found}"),
         Err(_) if begun.others_since() >= CONTENDED => {
-            eprintln!("SKIPPED: other programs have the processors");
+            skipped("other programs have the processors");
         }
         Err(problem) => panic!("{problem}: {:?}", findings(&server)),
     }

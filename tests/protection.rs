@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::Instant;
 
-use harness::{Connection, Reply, Server, encode_command, nagi_binary, tool, until};
+use harness::{Connection, Reply, Server, encode_command, nagi_binary, skipped, tool, until};
 
 const PASSWORD: &str = "open sesame";
 const NOAUTH: &str = "-NOAUTH Authentication required.\r\n";
@@ -244,8 +244,7 @@ pub(crate) fn outer_address() -> Option<std::net::IpAddr> {
 #[test]
 fn without_a_password_other_machines_are_refused() {
     let Some(outer) = outer_address() else {
-        eprintln!("SKIPPED: this machine has no address but loopback");
-        return;
+        return skipped("this machine has no address but loopback");
     };
     let nagi = Server::nagi_with(&["--bind", "0.0.0.0"]);
     assert!(nagi.log().contains("only clients on loopback are served"), "{}", nagi.log());
@@ -278,8 +277,7 @@ fn without_a_password_other_machines_are_refused() {
 #[test]
 fn with_the_flags_of_memcached_these_are_advised() {
     let Some(outer) = outer_address() else {
-        eprintln!("SKIPPED: this machine has no address but loopback");
-        return;
+        return skipped("this machine has no address but loopback");
     };
     let mut command = Command::new(nagi_binary());
     command.args(["memcached", "-v"]);
@@ -299,8 +297,7 @@ fn with_the_flags_of_memcached_these_are_advised() {
 #[test]
 fn redis_refuses_them_with_the_same_code() {
     let Some(outer) = outer_address() else {
-        eprintln!("SKIPPED: this machine has no address but loopback");
-        return;
+        return skipped("this machine has no address but loopback");
     };
     let mut redis = tool("redis-server");
     redis.args(["--protected-mode", "yes"]);

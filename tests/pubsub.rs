@@ -26,13 +26,6 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     until(what, || is_so().then_some(())).unwrap();
 }
 
-/// Returns a number from INFO.
-fn info(server: &Server, field: &str) -> u64 {
-    let text = server.connect_resp().run("INFO").text();
-    let found = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    found.unwrap_or_else(|| panic!("no {field}")).parse().unwrap()
-}
-
 /// A request that subscribes to channels.
 fn subscription_to(names: &[String]) -> Vec<u8> {
     let words: Vec<_> =
@@ -212,7 +205,7 @@ fn messages_follow_the_replies_of_a_transaction() {
     let of = |name, word| format!(">{}", message("message", &[name, word]));
     client.check("EXEC", format!("{first}{second}{}{}", of("a", "x"), of("b", "y")));
     client.check("PING", "+PONG\r\n");
-    assert_eq!(info(&server, "pubsub_clients"), 0);
+    assert_eq!(server.connect_resp().info::<u64>("pubsub_clients"), 0);
 }
 
 #[test]
@@ -259,9 +252,9 @@ fn channels_are_listed_and_counted() {
             "*6\r\n$2\r\na1\r\n:2\r\n$2\r\ns1\r\n:0\r\n$2\r\na1\r\n:2\r\n",
         );
         third.check("PUBSUB SHARDNUMSUB a1 s1", "*4\r\n$2\r\na1\r\n:0\r\n$2\r\ns1\r\n:1\r\n");
-        assert_eq!(info(&server, "pubsub_channels"), 2);
-        assert_eq!(info(&server, "pubsub_patterns"), 2);
-        assert_eq!(info(&server, "pubsubshard_channels"), 1);
+        assert_eq!(server.connect_resp().info::<u64>("pubsub_channels"), 2);
+        assert_eq!(server.connect_resp().info::<u64>("pubsub_patterns"), 2);
+        assert_eq!(server.connect_resp().info::<u64>("pubsubshard_channels"), 1);
         let lines = third.run("CLIENT LIST TYPE pubsub").text();
         assert_eq!(lines.lines().count(), 2, "{lines}");
         assert!(lines.contains(" flags=P ") && lines.contains(" sub=2 psub=1 ssub=1 "), "{lines}");
@@ -280,9 +273,9 @@ fn channels_are_listed_and_counted() {
     let server = Server::nagi();
     let (mut client, _) = connect(&server, 3);
     client.run("SUBSCRIBE a");
-    assert_eq!(info(&server, "pubsub_clients"), 1);
+    assert_eq!(server.connect_resp().info::<u64>("pubsub_clients"), 1);
     client.run("UNSUBSCRIBE");
-    assert_eq!(info(&server, "pubsub_clients"), 0);
+    assert_eq!(server.connect_resp().info::<u64>("pubsub_clients"), 0);
 }
 
 #[test]
@@ -434,7 +427,7 @@ fn a_slow_subscriber_is_cut_off() {
     }
     assert!(sent > 80, "{sent} messages are less than the limit");
     assert!(server.log().contains("unread replies exceed client-output-buffer-limit"));
-    assert_eq!(info(&server, "client_output_buffer_limit_disconnections"), 1);
+    assert_eq!(server.connect_resp().info::<u64>("client_output_buffer_limit_disconnections"), 1);
     drop(slow);
 }
 
@@ -527,7 +520,7 @@ fn many_channels_of_one_client() {
     drop(client);
     let is_empty = || other.run("PUBSUB CHANNELS").list().is_empty();
     eventually("the channels to go", is_empty);
-    assert_eq!(info(&server, "pubsub_channels"), 0);
+    assert_eq!(server.connect_resp().info::<u64>("pubsub_channels"), 0);
 }
 
 /// A reply takes many slices, and messages arrive meanwhile.

@@ -2,7 +2,7 @@
 //! 7.0 is always used, newer servers if `cargo xtask bench` has installed them.
 
 use crate::persistence::Folder;
-use harness::{Connection, Reply, Server, nagi_binary, root, tool, until};
+use harness::{Connection, Reply, Server, nagi_binary, root, skipped, tool, until};
 use nagi_persist::rdb::{
     Block, Entry, Item, Memcached, Preamble, Reader, Record, Text, Version, Writer, WriterOptions,
     unpack,
@@ -29,7 +29,7 @@ impl Peer {
         if sid.join("usr/bin/valkey-server").exists() {
             all.extend([("redis", Some(sid.clone())), ("valkey", Some(sid))]);
         } else {
-            eprintln!("no newer servers: `cargo xtask bench` brings them");
+            skipped("valkey-server of Debian sid is not in .peers/sid");
         }
         let peer = |(name, root): (&'static str, Option<PathBuf>)| {
             let temporary = root.as_ref().map_or(std::env::temp_dir(), |root| root.join("tmp"));

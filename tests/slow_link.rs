@@ -4,9 +4,8 @@
 //! end. It requires root, `ip` and `tc`, and a kernel with `sch_tbf`; without them the test prints
 //! that it was skipped.
 
-use harness::{run_tool, run_tool_with_input, tool};
-
-use crate::link::{Link, SERVER};
+use harness::link::{Link, SERVER};
+use harness::{run_tool, run_tool_with_input, skipped, tool};
 
 /// Bytes that take eight seconds at 1.3 Mbit/s.
 const VALUE_BYTES: usize = 1_300_000;
@@ -22,7 +21,7 @@ fn eight_seconds_on_the_link_show_as_receive() {
     });
     let link = match shaped {
         Ok(link) => link,
-        Err(reason) => return eprintln!("SKIPPED: no slow link can be made here: {reason}"),
+        Err(reason) => return skipped(format_args!("no slow link can be made here: {reason}")),
     };
     let server = link.start_server(&[]);
     let port = server.resp().port().to_string();

@@ -1,6 +1,6 @@
 //! SLOWLOG, and what INFO and LATENCY report about the duration of requests.
 
-use crate::binary::{encode, receive};
+use crate::memcached::binary::{encode, receive};
 use harness::{Reply, Server, as_redis, encode_command, until};
 
 #[test]

@@ -1,6 +1,6 @@
 //! A crowd of clients that track keys: each must be notified once of each change that concerns it.
 
-use crate::crowd::{info, until_memory_is_free};
+use crate::crowd::until_memory_is_free;
 use harness::{Connection, Random, Reply, Server, allow_open_files, encode_command, size, until};
 
 const KEYS: usize = 10;
@@ -93,14 +93,14 @@ fn a_crowd_of_trackers_is_told_once_of_each_change() {
     let server = Server::nagi_with(&["--workers", "2", "--maxclients", "11000"]);
     let mut random = Random::announced();
     let mut writers: Vec<Connection> = (0..4).map(|_| server.connect_resp()).collect();
-    let bytes_alone = info(&mut writers[0], "used_memory");
+    let bytes_alone = writers[0].info::<u64>("used_memory");
     let mut crowd = crowd(&server, count);
     let trackers = |mode| (0..count).filter(|it| MODES[it % MODES.len()].0 == mode).count();
     let reading = trackers(Mode::Default) + trackers(Mode::OptIn);
     for _ in 0..2 {
         read(&mut crowd);
-        assert_eq!(info(&mut writers[0], "tracking_clients"), count as u64);
-        assert_eq!(info(&mut writers[0], "tracking_total_items"), reading as u64);
+        assert_eq!(writers[0].info::<u64>("tracking_clients"), count as u64);
+        assert_eq!(writers[0].info::<u64>("tracking_total_items"), reading as u64);
         changed_twice(&mut writers, &mut random);
         told(&mut crowd);
     }
@@ -160,12 +160,12 @@ fn told(crowd: &mut [Tracker]) {
 /// The clients disconnect while keys are tracked; none of their memory may remain.
 fn gone(client: &mut Connection, mut crowd: Vec<Tracker>, bytes_alone: u64) {
     read(&mut crowd);
-    assert_eq!(info(client, "tracking_total_keys"), KEYS as u64);
+    assert_eq!(client.info::<u64>("tracking_total_keys"), KEYS as u64);
     let count = crowd.len() as u64;
     drop(crowd);
     for field in ["clients", "total_keys", "total_items", "total_prefixes"] {
         let field = format!("tracking_{field}");
-        let is_none = || (info(client, &field) == 0).then_some(());
+        let is_none = || (client.info::<u64>(&field) == 0).then_some(());
         until(&format!("{field} to be 0"), is_none).unwrap();
     }
     until_memory_is_free(client, bytes_alone, count * KEPT_BYTES);

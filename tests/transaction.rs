@@ -243,14 +243,8 @@ fn counting_under_watch_loses_nothing() {
         }
     });
     server.connect_resp().check("GET counter", "$3\r\n900\r\n");
-    assert_eq!(info(&server, "watching_clients"), "0");
-    assert_eq!(info(&server, "total_watched_keys"), "0");
-}
-
-fn info(server: &Server, name: &str) -> String {
-    let text = server.connect_resp().run("INFO clients").text();
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
-    line.expect("the field").to_owned()
+    assert_eq!(server.connect_resp().info::<u64>("watching_clients"), 0);
+    assert_eq!(server.connect_resp().info::<u64>("total_watched_keys"), 0);
 }
 
 #[test]

@@ -5,9 +5,8 @@ use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{Server, encode_command, run_tool, tool, until};
-
-use crate::link::{Link, SERVER};
+use harness::link::{Link, SERVER};
+use harness::{Server, encode_command, run_tool, skipped, tool, until};
 
 /// Starts a client at the far end that sends `words` and then nothing more.
 fn far_client(link: &Link, port: &str, words: &str) -> Child {
@@ -37,7 +36,7 @@ const LARGE: &str = "SETRANGE large 40000000 end";
 fn the_connection_of_a_vanished_peer_is_closed() {
     let link = match Link::new() {
         Ok(link) => link,
-        Err(reason) => return eprintln!("SKIPPED: no link can be made here: {reason}"),
+        Err(reason) => return skipped(format_args!("no link can be made here: {reason}")),
     };
     let server = link.start_server(&["--tcp-keepalive", "1"]);
     let port = server.resp().port().to_string();

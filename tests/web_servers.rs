@@ -4,12 +4,12 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
+use harness::web::{
+    self, WebServer, documented, in_time_wait, post_often, requests, settings_of_ports,
+};
 use harness::{Connection, Folder, Random, Reply, Server, size, tool, until};
 
 use crate::gateway::{Client, Socket};
-use crate::web::{
-    self, WebServer, documented, in_time_wait, post_often, requests, settings_of_ports,
-};
 
 fn nagi(more: &[&str]) -> Server {
     Server::nagi_with(&[&["--http-port", "any"], more].concat())

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use harness::{Connection, Server, nagi_binary, root};
+use harness::{Connection, Server, nagi_binary, root, skipped};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A folder of one test, removed on drop.
@@ -85,7 +85,7 @@ fn shipped() -> Vec<PathBuf> {
     let is_there = |path: &PathBuf| {
         let is_there = path.is_file();
         if !is_there {
-            eprintln!("NOT TESTED: there is no {}", path.display());
+            skipped(format_args!("there is no {}", path.display()));
         }
         is_there
     };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::binary::{encode, receive};
+use crate::memcached::binary::{encode, receive};
 use harness::{Connection, Random, Server};
 
 /// The keyspace is emptied after about this number of requests, so that histories stay short.
@@ -115,9 +115,8 @@ fn random_binary_requests_are_answered_as_by_memcached() {
 
 #[test]
 fn random_binary_requests_are_answered_as_by_the_newest_memcached() {
-    match super::newest_memcached() {
-        Some(memcached) => compare(&memcached),
-        None => eprintln!("skipped: there is no memcached 1.6.45 here"),
+    if let Some(memcached) = super::newest_memcached() {
+        compare(&memcached);
     }
 }
 

@@ -36,9 +36,10 @@ pub(crate) fn newest_memcached() -> Option<harness::Server> {
 pub(crate) fn newest_memcached_with(arguments: &[&str]) -> Option<harness::Server> {
     let tree = harness::root().join(".peers/sid");
     if !tree.join("usr/bin/memcached").is_file() {
+        harness::skipped("memcached of Debian sid is not in .peers/sid");
         return None;
     }
     let mut command = std::process::Command::new("chroot");
     command.arg(tree).arg("memcached").args(arguments);
-    harness::Server::start_memcached(command).ok()
+    harness::Server::start_memcached(command).map_err(harness::skipped).ok()
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use harness::{Connection, Server, nagi_binary, newest, tool, until};
+use harness::{Connection, Server, nagi_binary, newest, skipped, tool, until};
 use serde_json::{Map, Value};
 
 use super::machine::CONTENDED;
@@ -177,7 +177,7 @@ pub(super) fn check(name: &str, inject: impl Fn(Kind, f64) -> Result<Run, String
                 Ok(run) => run,
                 Err(reason) => {
                     note("skipped", &[("fault", name.into()), ("reason", (&*reason).into())]);
-                    return eprintln!("SKIPPED: no {name} here: {reason}");
+                    return skipped(format_args!("no {name} here: {reason}"));
                 }
             };
             let is_named = run.names().first().map(String::as_str) == Some(name);

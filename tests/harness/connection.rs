@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::str::FromStr;
 
 use crate::reply::Reply;
 use crate::wait::PATIENCE;
@@ -114,6 +115,17 @@ impl Connection {
     pub fn run_words(&mut self, command: &[impl AsRef<[u8]>]) -> Reply {
         self.send(encode_command(command));
         self.reply()
+    }
+
+    /// Returns the value of a field of INFO.
+    ///
+    /// # Panics
+    /// INFO has no such field, or it is of another type.
+    pub fn info<T: FromStr>(&mut self, name: &str) -> T {
+        let text = self.run("INFO").text();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let value = value.unwrap_or_else(|| panic!("INFO has no {name}: {text}"));
+        value.parse().unwrap_or_else(|_| panic!("{name} is {value}"))
     }
 
     /// Receives one RESP reply.

@@ -18,12 +18,14 @@
 mod connection;
 mod conversation;
 mod folder;
+pub mod link;
 mod random;
 mod reply;
 mod server;
 mod sizes;
 mod tools;
 mod wait;
+pub mod web;
 
 pub use connection::{Connection, encode_command, words};
 pub use conversation::{as_memcached, as_redis};
@@ -32,5 +34,5 @@ pub use random::Random;
 pub use reply::Reply;
 pub use server::{Server, allow_open_files, nagi_binary};
 pub use sizes::size;
-pub use tools::{newest, root, run_tool, run_tool_with_input, tool};
+pub use tools::{newest, root, run_tool, run_tool_with_input, skipped, tool};
 pub use wait::{PATIENCE, until, until_within};

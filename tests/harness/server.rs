@@ -56,6 +56,17 @@ impl Server {
         Self::start_nagi(command).unwrap_or_else(|problem| panic!("{problem}"))
     }
 
+    /// Starts nagi as a replacement of memcached, with these flags of memcached.
+    ///
+    /// # Panics
+    /// nagi does not build or does not start.
+    #[must_use]
+    pub fn nagi_as_memcached(flags: &[&str]) -> Self {
+        let mut command = Command::new(nagi_binary());
+        command.arg("memcached").args(flags);
+        Self::start_memcached(command).unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
     /// Starts `command`, a `nagi serve` without port options, and waits until it listens. If
     /// `NAGI_TEST_IO` is set, it selects the I/O driver, `epoll` or `uring`.
     ///

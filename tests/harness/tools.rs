@@ -1,5 +1,6 @@
 //! Third-party programs, installed by `cargo xtask setup`.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -21,6 +22,11 @@ pub fn tool(name: &str) -> Command {
     }
 }
 
+/// Says that something is not tested, and why. All tests that lack something say it in this way.
+pub fn skipped(reason: impl Display) {
+    eprintln!("SKIPPED: {reason}");
+}
+
 /// Returns a command for the newest version of `name`, which is Debian sid's, with the libraries
 /// from the same tree. If `cargo xtask bench` has not installed it, prints that and returns `None`.
 #[must_use]
@@ -28,7 +34,7 @@ pub fn newest(name: &str) -> Option<Command> {
     let tree = root().join(".peers/sid");
     let program = tree.join("usr/bin").join(name);
     if !program.is_file() {
-        println!("SKIPPED: {name} of Debian sid is not in .peers/sid");
+        skipped(format_args!("{name} of Debian sid is not in .peers/sid"));
         return None;
     }
     let libraries = tree.join("usr/lib/x86_64-linux-gnu");

@@ -41,11 +41,9 @@ enum Task {
         #[command(flatten)]
         browser: browser::Arguments,
     },
-    /// What continuous integration runs: the same as `test`
-    Ci,
     /// Check the repository's rules that rustfmt and clippy cannot check
     Tidy,
-    /// Show which modules of a crate use which, and the circles among its files
+    /// Show which modules of a crate use which, and the import cycles among its files
     Imports {
         /// The crate's folder in crates/, such as `store`
         name: String,
@@ -77,7 +75,6 @@ fn main() -> ExitCode {
         Task::Test { clients, .. } if clients.clients => clients::run(&clients),
         Task::Test { browser, .. } if browser.browser => browser::run(&browser),
         Task::Test { steps, .. } => test::run(&steps),
-        Task::Ci => test::run(&[]),
         Task::Tidy => tidy::run(),
         Task::Imports { name } => tidy::print_imports(&name),
         Task::Lines(arguments) => lines::run(&arguments),

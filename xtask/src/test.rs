@@ -127,7 +127,7 @@ fn by_uring() -> Result<Count> {
     serve.args(["serve", "--io", "uring"]);
     if let Err(problem) = Server::start_nagi(serve) {
         if problem.contains("io_uring cannot be used") {
-            println!("skipped: {}", problem.lines().last().unwrap_or_default());
+            println!("SKIPPED: {}", problem.lines().last().unwrap_or_default());
             return Ok(Count::default());
         }
         bail!(problem);

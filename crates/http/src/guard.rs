@@ -80,7 +80,10 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Resul
     }
     let origins = if is_page { "".into() } else { site.gateway().origins };
     if !is_permitted_origin(headers, host, &origins) {
-        return Err(refusal(403, "other sites' pages may not ask"));
+        return Err(refusal(
+            403,
+            "requests from pages of other sites are refused (see http-origins)",
+        ));
     }
     let address = forwarded::client(site, headers, peer).map_err(|Contradiction| {
         refusal(400, "Forwarded and X-Forwarded-For name different clients")

@@ -48,8 +48,8 @@ enum Command {
     Man {
         /// Command to print the page of [default: nagi itself]
         page: Option<String>,
-        /// Write all pages to files in this folder, such as nagi-serve.1
-        #[arg(long, value_name = "FOLDER", conflicts_with = "page")]
+        /// Write all pages to files in this directory, such as nagi-serve.1
+        #[arg(long, value_name = "DIRECTORY", conflicts_with = "page")]
         directory: Option<PathBuf>,
     },
     RdbStats(rdb::Stats),

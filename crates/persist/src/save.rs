@@ -70,7 +70,8 @@ pub struct Saved {
     pub bytes: u64,
 }
 
-/// Why no file was written. The previous file is unchanged.
+/// Why a save failed. The previous file is unchanged, unless only syncing the folder failed, after
+/// the new one was renamed into place.
 #[derive(Debug)]
 pub enum SaveError {
     /// An error of the system, with the operation and the file.

@@ -65,6 +65,10 @@ struct State {
 /// hundreds of later ones.
 const MAX_WORKER_WAKERS: usize = 32;
 
+/// The initial capacity of the lists of wakers, so that workers need not allocate: a pipe has at
+/// most two wakers.
+const INITIAL_WAKERS: usize = 4096;
+
 /// The result of reading from a pipe.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken {
@@ -339,9 +343,9 @@ impl Notifier {
     /// Notifies all pending workers and clients, forever. Its task runs after all runnable tasks,
     /// so that workers are notified once of all their requests.
     pub async fn notify_all(&self) {
-        let mut wakers = Vec::with_capacity(MAX_WAKERS);
+        let mut wakers = Vec::with_capacity(INITIAL_WAKERS);
         for list in [&self.clients, &self.worker_wakers] {
-            list.lock().reserve(MAX_WAKERS);
+            list.lock().reserve(INITIAL_WAKERS);
         }
         std::future::poll_fn(|cx| {
             let mut task = self.task.lock();
@@ -358,10 +362,6 @@ impl Notifier {
         .await;
     }
 }
-
-/// The initial capacity of the lists of wakers, so that workers need not allocate: a pipe has at
-/// most two wakers.
-const MAX_WAKERS: usize = 4096;
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -24,7 +24,7 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("MODULE LOADEX", "loads programs"),
     ("MODULE UNLOAD", "counts as a call here; tests/administration.rs compares what it answers"),
     ("CLIENT HELP", "lists what there is"),
-    ("CLIENT REPLY", "takes the replies away; tests/client.rs compares it"),
+    ("CLIENT REPLY", "takes the replies away; tests/client_command.rs compares it"),
     ("CLIENT TRACKING", "has pushes come at any time; tests/tracking.rs compares it"),
     ("FUNCTION HELP", "lists what there is"),
     ("SCRIPT HELP", "lists what there is"),

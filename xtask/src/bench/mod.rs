@@ -39,8 +39,23 @@ use contestants::Contestant;
 use report::Report;
 use serde_json::Value;
 
+/// The options that choose what is measured: one of them, or none for requests.
+const BENCHES: [&str; 10] = [
+    "memory",
+    "eviction",
+    "store",
+    "sockets",
+    "collections",
+    "scripts",
+    "http",
+    "calm",
+    "status",
+    "snapshot",
+];
+
 /// What is measured, and for how long.
 #[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("bench").args(BENCHES)))]
 pub(crate) struct Arguments {
     /// One short repetition, printed but not written to files, to check that it works
     #[arg(long)]
@@ -49,26 +64,26 @@ pub(crate) struct Arguments {
     #[arg(long)]
     memory: bool,
     /// Measure hit rates of eviction, and memory at the limit, instead of requests
-    #[arg(long, conflicts_with = "memory")]
+    #[arg(long)]
     eviction: bool,
     /// Measure the store alone while it grows to 16 million keys, instead of requests
-    #[arg(long, conflicts_with_all = ["memory", "eviction"])]
+    #[arg(long)]
     store: bool,
     /// Measure the cost of connections and their effect on each other, with both of nagi's drivers
-    #[arg(long, conflicts_with_all = ["memory", "eviction"])]
+    #[arg(long)]
     sockets: bool,
     /// Measure hashes, lists, sets and sorted sets: memory, CPU time, stalls and many clients
-    #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "calm"])]
+    #[arg(long)]
     collections: bool,
     /// Measure scripts, streams, tracked reads and messages
-    #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "collections"])]
+    #[arg(long)]
     scripts: bool,
     /// Compare commands over HTTP with webdis in front of Valkey, and measure RESP clients beside
     /// them
-    #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "collections"])]
+    #[arg(long)]
     http: bool,
     /// Measure small requests at rest and during disturbances
-    #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "http"])]
+    #[arg(long)]
     calm: bool,
     /// Keep the repetitions of disturbances that an interrupted run of this revision has completed
     #[arg(long, requires = "calm")]
@@ -77,7 +92,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BINARY", requires = "calm")]
     pogocache: Option<PathBuf>,
     /// Measure the cost of an open status page and of metrics scrapers
-    #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "calm"])]
+    #[arg(long)]
     status: bool,
     #[command(flatten)]
     snapshot: snapshot::Options,
@@ -193,5 +208,33 @@ impl Arguments {
 
     fn shortened(self) -> Self {
         Self { repetitions: 1, seconds: 0.5, keys: self.keys.min(100_000), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn only_one_bench_runs_at_a_time() {
+        let parsed = |options: &[&str]| {
+            let words = ["bench"].iter().chain(options);
+            CommandLine::try_parse_from(words).map(|parsed| parsed.arguments)
+        };
+        assert!(parsed(&[]).is_ok_and(|arguments| !arguments.http));
+        for bench in BENCHES {
+            assert!(parsed(&[&format!("--{bench}")]).is_ok(), "{bench}");
+            for other in BENCHES.into_iter().filter(|other| *other != bench) {
+                let both = [format!("--{bench}"), format!("--{other}")];
+                assert!(parsed(&both.each_ref().map(String::as_str)).is_err(), "{both:?}");
+            }
+        }
     }
 }

@@ -187,7 +187,7 @@ fn cell(row: &Value, figure: &str) -> String {
     row.pointer(figure).map_or_else(String::new, Value::to_string)
 }
 
-/// Formats the figures that have targets, each compared with its value for an empty store.
+/// Formats the figures that have targets, each beside that of an empty hold or of bare reads.
 fn bars(rows: &[Value]) -> Option<Table> {
     let figure = |row: &Value, name: &str| row.pointer(name).and_then(Value::as_f64);
     let worst = |name: &str| rows.iter().filter_map(|row| figure(row, name)).reduce(f64::max);
@@ -220,7 +220,7 @@ fn bars(rows: &[Value]) -> Option<Table> {
         "512",
     );
     row(
-        "CPU time of a GET, the largest by the smallest",
+        "GET at the most keys, as a multiple of the fewest",
         growth("/get_ns")?,
         growth("/reading_ns")?,
         "1.3",
@@ -300,7 +300,7 @@ mod tests {
             ["holds of a latch longer than 100 µs", "2", "4"],
             ["longest hold", "80 µs", "240 µs"],
             ["most entries moved in one hold", "80", ""],
-            ["CPU time of a GET, the largest by the smallest", "1.20", "2.00"],
+            ["GET at the most keys, as a multiple of the fewest", "1.20", "2.00"],
             ["lookups of two threads by those of one, at worst", "1.70", "1.80"],
             ["the same by the CPU time that they took", "1.75", ""],
         ];

@@ -28,15 +28,7 @@ const EDGES: [(&str, &[&str]); 18] = [
     ("crates/top", &["nagi-client", "nagi-load"]),
     (
         "crates/nagi",
-        &[
-            "nagi-server",
-            "nagi-client",
-            "nagi-load",
-            "nagi-doctor",
-            "nagi-top",
-            "nagi-commands",
-            "nagi-persist",
-        ],
+        &["nagi-server", "nagi-client", "nagi-load", "nagi-doctor", "nagi-top", "nagi-persist"],
     ),
     ("tests", &[]),
     ("xtask", &["nagi-tests"]),

@@ -313,9 +313,9 @@ pub(super) fn files_import_in_one_direction(repository: &Repository) -> Vec<Stri
     crates(repository)
         .into_iter()
         .flat_map(|name| {
-            circles(&imports_of(repository, name)).into_iter().map(move |circle| (name, circle))
+            cycles(&imports_of(repository, name)).into_iter().map(move |cycle| (name, cycle))
         })
-        .map(|(name, circle)| format!("crates/{name}/src: {circle}"))
+        .map(|(name, cycle)| format!("crates/{name}/src: {cycle}"))
         .collect()
 }
 
@@ -336,8 +336,8 @@ pub(super) fn describe(repository: &Repository, name: &str) -> String {
             text += &format!("    {other}: {}\n", told(import));
         }
     }
-    for circle in circles(&imports) {
-        text += &format!("circle: {circle}\n");
+    for cycle in cycles(&imports) {
+        text += &format!("cycle: {cycle}\n");
     }
     text
 }
@@ -399,7 +399,7 @@ fn told(import: &Import) -> String {
 }
 
 /// Returns the imports of one cycle for each strongly connected group of files.
-fn circles(imports: &[Import]) -> Vec<String> {
+fn cycles(imports: &[Import]) -> Vec<String> {
     let mut uses: BTreeMap<&str, Vec<&Import>> = BTreeMap::new();
     for import in imports {
         uses.entry(&import.user).or_default().push(import);
@@ -410,15 +410,15 @@ fn circles(imports: &[Import]) -> Vec<String> {
         if told_of.contains(start) {
             continue;
         }
-        let Some(circle) = shortest_circle(&uses, start) else { continue };
-        told_of.extend(circle.iter().map(|import| import.user.as_str()));
-        found.push(circle.into_iter().map(told).collect::<Vec<_>>().join(", "));
+        let Some(cycle) = shortest_cycle(&uses, start) else { continue };
+        told_of.extend(cycle.iter().map(|import| import.user.as_str()));
+        found.push(cycle.into_iter().map(told).collect::<Vec<_>>().join(", "));
     }
     found
 }
 
 /// Returns the shortest cycle of imports through `start`.
-fn shortest_circle<'a>(
+fn shortest_cycle<'a>(
     uses: &BTreeMap<&str, Vec<&'a Import>>,
     start: &str,
 ) -> Option<Vec<&'a Import>> {
@@ -432,12 +432,12 @@ fn shortest_circle<'a>(
             }
         }
     }
-    let mut circle = vec![*reached.get(start)?];
-    while let Some(first) = circle.last().filter(|first| first.user != start) {
-        circle.push(reached.get(&*first.user)?);
+    let mut cycle = vec![*reached.get(start)?];
+    while let Some(first) = cycle.last().filter(|first| first.user != start) {
+        cycle.push(reached.get(&*first.user)?);
     }
-    circle.reverse();
-    Some(circle)
+    cycle.reverse();
+    Some(cycle)
 }
 
 #[cfg(test)]
@@ -469,19 +469,19 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_files_is_found() {
+    fn a_cycle_of_files_is_found() {
         assert_eq!(
-            circles(&planted("mod a; mod b;", "use crate::low::a::A;")),
+            cycles(&planted("mod a; mod b;", "use crate::low::a::A;")),
             Vec::<String>::new()
         );
-        let circle = planted("mod a; use a::A; fn f() { crate::high::g() }", "use crate::low::F;");
-        assert_eq!(circles(&circle), ["high.rs:1 uses low/mod.rs, low/mod.rs:1 uses high.rs"]);
+        let cycle = planted("mod a; use a::A; fn f() { crate::high::g() }", "use crate::low::F;");
+        assert_eq!(cycles(&cycle), ["high.rs:1 uses low/mod.rs, low/mod.rs:1 uses high.rs"]);
     }
 
     #[test]
-    fn a_long_circle_is_found_once() {
+    fn a_long_cycle_is_found_once() {
         let text = |path, text| Source { path, text };
-        let found = circles(&imports(&[
+        let found = cycles(&imports(&[
             text("lib.rs", "mod a; mod b; mod c; mod d;"),
             text("a.rs", "use crate::b::B;"),
             text("b.rs", "use crate::c::C; use crate::d::D;"),

@@ -19,8 +19,15 @@ const LEFT_OVER: [&str; 6] = [
 const PRINTING: [&str; 6] =
     ["crates/nagi/", "crates/load/", "/benches/", "xtask/", "tests/", "/build.rs"];
 
-/// The file with the only loop that may sleep between checks of a condition.
-const MAY_SLEEP: &str = "tests/harness/wait.rs";
+/// Files whose tests may sleep: the loop of the harness that waits for conditions, its counterpart
+/// in a program that cannot use the harness, and tests of clocks, whose threads do nothing for a
+/// while.
+const MAY_SLEEP: [&str; 4] = [
+    "tests/harness/wait.rs",
+    "tests/programs/rust/src/asynchronous.rs",
+    "crates/store/src/sync/cpu_time.rs",
+    "crates/store/src/sync/latch.rs",
+];
 
 /// Parts of the host names of package registries, which only the machine's settings may name.
 const REGISTRY_HOSTS: [&str; 8] = [
@@ -85,12 +92,13 @@ pub(super) fn nothing_is_left_over(repository: &Repository) -> Vec<String> {
 pub(super) fn tests_do_not_sleep(repository: &Repository) -> Vec<String> {
     let mut found = Vec::new();
     let source = repository.files.iter().filter(|file| is_source(file));
-    for file in source.filter(|file| file.path != MAY_SLEEP) {
+    for file in source.filter(|file| !MAY_SLEEP.contains(&file.path.as_str())) {
         let is_test = file.path.starts_with("tests/") || file.path.contains("/tests/");
         let mut in_tests = is_test;
         for (index, line) in file.text.lines().enumerate() {
-            in_tests |= line.trim() == "#[cfg(test)]";
-            let sleeps = line.contains("thread::sleep") || line.contains("time.sleep");
+            let begins_tests = line.trim_start().starts_with("#[cfg(") && line.contains("test");
+            in_tests |= begins_tests;
+            let sleeps = line.contains("::sleep(") || line.contains("time.sleep");
             if in_tests && sleeps {
                 found.push(format!("{}:{}: sleeps", file.path, index + 1));
             }
@@ -160,11 +168,16 @@ mod tests {
 
     #[test]
     fn a_sleep_in_a_test_is_found() {
-        let sleep = concat!("std::thread", "::sleep(pause);\n");
+        let sleep = concat!("tokio::time::", "sleep(pause).await;\n");
         assert_eq!(faults(tests_do_not_sleep, "crates/a/src/lib.rs", sleep), 0);
         assert_eq!(faults(tests_do_not_sleep, "tests/string.rs", sleep), 1);
-        let unit = format!("#[cfg(test)]\nmod tests {{\n{sleep}}}\n");
-        assert_eq!(faults(tests_do_not_sleep, "crates/a/src/lib.rs", &unit), 1);
+        for condition in ["test", "all(test, not(loom))"] {
+            let unit = format!("#[cfg({condition})]\nmod tests {{\n{sleep}}}\n");
+            assert_eq!(faults(tests_do_not_sleep, "crates/a/src/lib.rs", &unit), 1);
+        }
+        for path in MAY_SLEEP {
+            assert_eq!(faults(tests_do_not_sleep, path, sleep), 0);
+        }
     }
 
     #[test]

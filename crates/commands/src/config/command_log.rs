@@ -10,7 +10,7 @@ pub(super) const LARGE_REPLY_MAX_LEN: Setting = Setting {
     default: "128",
     changeable: true,
     place: Place::Number(|values| &values.commandlog_large_reply_max_len),
-    summary: "Most entries in the log of large replies",
+    summary: "Maximum number of entries in the log of large replies",
 };
 
 pub(super) const LARGE_REQUEST_MAX_LEN: Setting = Setting {
@@ -20,7 +20,7 @@ pub(super) const LARGE_REQUEST_MAX_LEN: Setting = Setting {
     default: "128",
     changeable: true,
     place: Place::Number(|values| &values.commandlog_large_request_max_len),
-    summary: "Most entries in the log of large requests",
+    summary: "Maximum number of entries in the log of large requests",
 };
 
 pub(super) const REPLY_LARGER_THAN: Setting = Setting {
@@ -60,7 +60,7 @@ pub(super) const SLOWLOG_MAX_LEN: Setting = Setting {
     default: "128",
     changeable: true,
     place: Place::Number(|values| &values.slowlog_max_len),
-    summary: "Most entries in the slow log",
+    summary: "Maximum number of entries in the slow log",
 };
 
 pub(super) const SLOWLOG_TOTAL_SLOWER_THAN: Setting = Setting {

@@ -1,10 +1,10 @@
-//! The rows of the settings that have an effect.
+//! All settings that have an effect, in order. The rows of some groups are in files of their own.
 
 use super::checks;
 use super::command_log;
 use super::kinds::{
-    BIND, IO, Kind, LOG_LEVELS, MEMCACHED_PROTOCOLS, OUTPUT_LIMITS, PERCENTILES, POLICIES,
-    RDB_VERSIONS, SAVE_POINTS, SUPERVISORS,
+    BIND, IO, Kind, LOG_LEVELS, OUTPUT_LIMITS, PERCENTILES, POLICIES, RDB_VERSIONS, SAVE_POINTS,
+    SUPERVISORS,
 };
 use super::memcached;
 use super::scripts;
@@ -37,7 +37,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "128",
         changeable: true,
         place: Place::Number(|values| &values.acllog_max_len),
-        summary: "Most entries in ACL LOG",
+        summary: "Maximum number of entries in ACL LOG",
     },
     Setting {
         name: "adaptive-workers",
@@ -76,7 +76,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "1gb",
         changeable: true,
         place: Place::Number(|values| &values.client_query_buffer_limit),
-        summary: "Most bytes of an incomplete request",
+        summary: "Maximum bytes of an incomplete request",
     },
     command_log::LARGE_REPLY_MAX_LEN,
     command_log::LARGE_REQUEST_MAX_LEN,
@@ -154,7 +154,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "512",
         changeable: true,
         place: Place::Number(|values| &values.hash_max_listpack_entries),
-        summary: "Most fields of a hash whose OBJECT ENCODING is listpack",
+        summary: "Maximum number of fields of a hash whose OBJECT ENCODING is listpack",
     },
     Setting {
         name: "hash-max-listpack-value",
@@ -347,7 +347,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "-2",
         changeable: true,
         place: Place::Number(|values| &values.list_max_listpack_size),
-        summary: "Most elements of a list that is one listpack; -1 to -5 mean 4 to 64 KB",
+        summary: "Maximum number of elements of a list that is one listpack; -1 to -5 mean 4 to \
+                  64 KiB",
     },
     Setting {
         name: "logfile",
@@ -374,8 +375,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "10000",
         changeable: true,
         place: Place::Number(|values| &values.maxclients),
-        summary: "Most connections; 8 more over loopback are accepted for commands such as INFO, \
-                  CLIENT and CONFIG",
+        summary: "Maximum number of connections; 8 more over loopback are accepted for commands \
+                  such as INFO, CLIENT and CONFIG",
     },
     Setting {
         name: "maxmemory",
@@ -384,9 +385,9 @@ pub(super) static ROWS: &[Setting] = &[
         default: "0",
         changeable: true,
         place: Place::Number(|values| &values.maxmemory),
-        summary: "Most memory for data (used_memory_dataset in INFO), 0 for no limit. Default in \
-                  a container with a memory limit: three quarters of it. Overhead and clients' \
-                  buffers (maxmemory-clients) are not counted",
+        summary: "Maximum memory for data (used_memory_dataset in INFO), 0 for no limit. Default \
+                  in a container with a memory limit: three quarters of it. Overhead and \
+                  clients' buffers (maxmemory-clients) are not counted",
     },
     Setting {
         name: "maxmemory-clients",
@@ -395,7 +396,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "0",
         changeable: true,
         place: Place::Number(|values| &values.maxmemory_clients),
-        summary: "Most memory for clients' requests and replies, or a percentage of maxmemory \
+        summary: "Maximum memory for clients' requests and replies, or a percentage of maxmemory \
                   such as 5%; the largest clients are closed first; 0 for no limit",
     },
     Setting {
@@ -407,65 +408,16 @@ pub(super) static ROWS: &[Setting] = &[
         place: Place::Number(|values| &values.maxmemory_policy),
         summary: "Which keys are evicted when maxmemory is reached",
     },
-    Setting {
-        name: "memcached-auth-file",
-        aliases: &[],
-        kind: Kind::Text,
-        default: "",
-        changeable: false,
-        place: Place::Text(|values| &values.memcached_auth_file),
-        summary: "File of users for the memcached protocols, one name:password per line",
-    },
-    Setting {
-        name: "memcached-bind",
-        aliases: &[],
-        kind: Kind::Words,
-        default: "",
-        changeable: true,
-        place: Place::Text(|values| &values.memcached_bind),
-        summary: "Addresses for memcached clients, each with an optional :port; if none, those of \
-                  bind",
-    },
+    memcached::AUTH_FILE,
+    memcached::BIND,
     memcached::CAS,
     memcached::DUMP,
     memcached::FLUSH_ALL,
-    Setting {
-        name: "memcached-item-limit",
-        aliases: &[],
-        kind: Kind::Memory(1024..=1 << 30),
-        default: "1mb",
-        changeable: true,
-        place: Place::Number(|values| &values.memcached_item_limit),
-        summary: "Longest value that memcached clients may store",
-    },
-    Setting {
-        name: "memcached-port",
-        aliases: &[],
-        kind: Kind::Port,
-        default: "11211",
-        changeable: true,
-        place: Place::Number(|values| &values.memcached_port),
-        summary: "Port for memcached clients; 0 for none, any for a free one",
-    },
-    Setting {
-        name: "memcached-protocol",
-        aliases: &[],
-        kind: Kind::Choice(&MEMCACHED_PROTOCOLS),
-        default: "auto",
-        changeable: false,
-        place: Place::Number(|values| &values.memcached_protocol),
-        summary: "Which memcached protocol is served; auto decides by a client's first byte",
-    },
+    memcached::ITEM_LIMIT,
+    memcached::PORT,
+    memcached::PROTOCOL,
     memcached::SHUTDOWN,
-    Setting {
-        name: "memcached-unixsocket",
-        aliases: &[],
-        kind: Kind::Words,
-        default: "",
-        changeable: false,
-        place: Place::Text(|values| &values.memcached_unixsocket),
-        summary: "Paths of Unix sockets for memcached clients",
-    },
+    memcached::UNIXSOCKET,
     memcached::WATCH,
     Setting {
         name: "notify-keyspace-events",
@@ -590,8 +542,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "20",
         changeable: true,
         place: Place::Number(|values| &values.save_cpu_limit),
-        summary: "Most percent of each worker's and the saver's time for a background save, until \
-                  half of snapshot-preimage-limit is in use; 100 for no limit",
+        summary: "Maximum percentage of each worker's and the saver's time for a background save, \
+                  until half of snapshot-preimage-limit is in use; 100 for no limit",
     },
     scripts::SCRIPT_MEMORY_LIMIT,
     Setting {
@@ -601,7 +553,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "512",
         changeable: true,
         place: Place::Number(|values| &values.set_max_intset_entries),
-        summary: "Most members of a set whose OBJECT ENCODING is intset",
+        summary: "Maximum number of members of a set whose OBJECT ENCODING is intset",
     },
     Setting {
         name: "set-max-listpack-entries",
@@ -610,7 +562,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "128",
         changeable: true,
         place: Place::Number(|values| &values.set_max_listpack_entries),
-        summary: "Most members of a set whose OBJECT ENCODING is listpack",
+        summary: "Maximum number of members of a set whose OBJECT ENCODING is listpack",
     },
     Setting {
         name: "set-max-listpack-value",
@@ -640,7 +592,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "10%",
         changeable: true,
         place: Place::Number(|values| &values.snapshot_preimage_limit),
-        summary: "Most memory for copies of keys that change during a save, in bytes or percent \
+        summary: "Maximum memory for copies of keys that change during a save, in bytes or percent \
                   of the memory in use (64mb at least); above three quarters of it writes are \
                   delayed",
     },
@@ -661,7 +613,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "4kb",
         changeable: true,
         place: Place::Number(|values| &values.stream_node_max_bytes),
-        summary: "Most bytes of a stream node; 0 for 64 KB",
+        summary: "Maximum bytes of a stream node; 0 for 64 KiB",
     },
     Setting {
         name: "stream-node-max-entries",
@@ -670,7 +622,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "100",
         changeable: true,
         place: Place::Number(|values| &values.stream_node_max_entries),
-        summary: "Most entries of a stream node; 0 for no limit",
+        summary: "Maximum number of entries of a stream node; 0 for no limit",
     },
     Setting {
         name: "supervised",
@@ -688,8 +640,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "4096",
         changeable: false,
         place: Place::Number(|values| &values.tcp_backlog),
-        summary: "Most connections waiting to be accepted, within net.core.somaxconn; further \
-                  clients retry after a second",
+        summary: "Maximum number of connections waiting to be accepted, within net.core.somaxconn; \
+                  further clients retry after a second",
     },
     Setting {
         name: "tcp-keepalive",
@@ -717,7 +669,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "1000000",
         changeable: true,
         place: Place::Number(|values| &values.tracking_table_max_keys),
-        summary: "Most keys remembered for client-side caching; 0 for no limit",
+        summary: "Maximum number of keys remembered for client-side caching; 0 for no limit",
     },
     Setting {
         name: "unixsocket",
@@ -762,7 +714,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "128",
         changeable: true,
         place: Place::Number(|values| &values.zset_max_listpack_entries),
-        summary: "Most members of a sorted set whose OBJECT ENCODING is listpack",
+        summary: "Maximum number of members of a sorted set whose OBJECT ENCODING is listpack",
     },
     Setting {
         name: "zset-max-listpack-value",

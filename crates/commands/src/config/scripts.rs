@@ -30,5 +30,5 @@ pub(super) const SCRIPT_MEMORY_LIMIT: Setting = Setting {
     default: "256mb",
     changeable: true,
     place: Place::Number(|values| &values.script_memory_limit),
-    summary: "Most memory for scripts in Lua; 0 for no limit",
+    summary: "Maximum memory for scripts in Lua; 0 for no limit",
 };

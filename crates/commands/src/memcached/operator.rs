@@ -76,7 +76,7 @@ pub(super) static SLABS: Verb = Verb {
     syntax: "reassign <from> <to> | automove <mode>",
     words: 1,
     keys: Keys::NONE,
-    summary: "Changes nothing: memory is not divided among sizes for good here",
+    summary: "Has no effect: there are no fixed slab classes",
     run: slabs,
 };
 

@@ -1,6 +1,7 @@
 //! The most frequent keys in a sample of requests. Only the guaranteed part of each counter is
 //! used, so that no cold key appears hot.
 
+use crate::state::generator::Generator;
 use crate::state::top_keys::TopKeys;
 use nagi_store::accounting::MeasuredOverhead;
 use parking_lot::Mutex;
@@ -40,8 +41,8 @@ struct Counters {
     overhead: MeasuredOverhead,
     /// Requests that were counted, including those without a key.
     seen: u64,
-    /// The state of the generator for the number of requests to skip.
-    state: u64,
+    /// Numbers of requests to skip.
+    steps: Generator,
 }
 
 impl Default for Counters {
@@ -51,7 +52,7 @@ impl Default for Counters {
             is_read: false,
             overhead: MeasuredOverhead::default(),
             seen: 0,
-            state: 0,
+            steps: Generator::default(),
         }
     }
 }
@@ -131,13 +132,8 @@ impl Counters {
                 keys.add(key, 1);
             });
         }
-        // Knuth's multiplicative generator, whose upper bits are random enough: constant steps
-        // could miss alternating requests.
-        self.state = self
-            .state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((self.state >> 33) as u32) % (2 * interval - 1)
+        // Constant steps could miss alternating requests.
+        self.steps.next() % (2 * interval - 1)
     }
 }
 

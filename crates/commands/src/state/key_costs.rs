@@ -1,6 +1,7 @@
 //! The cost of requests by key, from HOTKEYS START until HOTKEYS STOP or the end of its duration.
 //! Each worker counts separately; reports merge the counts.
 
+use crate::state::generator::Generator;
 use crate::state::top_keys::TopKeys;
 use crate::state::usage::Usage;
 use nagi_store::accounting::Overhead;
@@ -101,8 +102,8 @@ struct Counts {
     net: Option<TopKeys>,
     /// The cost of all requests with keys.
     all: Cost,
-    /// The state of the generator that selects the requests counted by their keys.
-    random: u64,
+    /// Selects the requests that are counted by their keys.
+    random: Generator,
     overhead: Overhead,
 }
 
@@ -140,7 +141,7 @@ impl Counts {
             cpu: options.cpu.then(top),
             net: options.net.then(top),
             all: Cost::default(),
-            random: seed,
+            random: Generator::new(seed),
             overhead: Overhead::default(),
         }
     }
@@ -164,12 +165,7 @@ impl Counts {
 
     /// Whether the next request is the sampled one of `ratio`.
     fn is_sampled(&mut self, ratio: u64) -> bool {
-        // Knuth's multiplicative generator, whose upper bits are random enough.
-        self.random = self
-            .random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 33) * ratio < 1 << 31
+        u64::from(self.random.next()) * ratio < 1 << 31
     }
 }
 

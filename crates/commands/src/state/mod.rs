@@ -6,6 +6,7 @@ pub(crate) mod blocked;
 pub(crate) mod client;
 pub(crate) mod events_listener;
 pub(crate) mod frozen_time;
+mod generator;
 pub(crate) mod held_messages;
 pub(crate) mod held_publications;
 pub mod histogram;

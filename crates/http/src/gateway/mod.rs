@@ -200,7 +200,7 @@ impl Gateway {
         settings: &GatewaySettings,
     ) -> Result<Response<ResponseBody>, Refused> {
         let text = std::str::from_utf8(body);
-        let text = text.map_err(|_| refuse(400, "a command is to be text"))?;
+        let text = text.map_err(|_| refuse(400, "the command must be UTF-8 text"))?;
         let path = self.parse(text.trim_end(), query)?;
         self.run(Command { caller, path, body: None, known: None }, true, settings).await
     }

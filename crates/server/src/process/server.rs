@@ -22,7 +22,7 @@ use nagi_commands::{
 };
 use nagi_store::{Policy, Store, Walker, accounting};
 use std::net::SocketAddr;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 use std::{fmt, io};
@@ -218,22 +218,18 @@ impl Running {
         let shared = Arc::clone(&self.shared);
         let housekeeper =
             self.spawn("housekeeper".to_owned(), move || housekeeper::run(&shared))?;
-        // Only set here.
-        let _ = self.shared.housekeeper.set(housekeeper);
+        set_once(&self.shared.housekeeper, housekeeper);
         let shared = Arc::clone(&self.shared);
         let saver = self.spawn("saver".to_owned(), move || saver::run(&shared))?;
-        // Likewise.
-        let _ = self.shared.saver.set(saver);
+        set_once(&self.shared.saver, saver);
         let shared = Arc::clone(&self.shared);
         self.spawn_with_stack("scripts".to_owned(), SCRIPT_STACK_BYTES, move || {
-            // Only set here.
-            let _ = shared.process().script_thread.set(own_thread());
+            set_once(&shared.process().script_thread, own_thread());
             nagi_commands::run_scripts(&shared);
         })?;
         let sampler = pages.serve(&self.shared)?;
         let thread = self.spawn("sampler".to_owned(), move || sampler.run())?;
-        // Likewise.
-        let _ = self.shared.sampler.set(thread);
+        set_once(&self.shared.sampler, thread);
         // Memory allocated to start those threads is not data either.
         accounting::note_startup();
         Ok(())
@@ -413,6 +409,11 @@ fn own_thread() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
+fn set_once<T>(cell: &OnceLock<T>, value: T) {
+    // Each cell is set by one thread, once.
+    let _ = cell.set(value);
+}
+
 /// Creates a worker's driver, reports the result, and runs the worker.
 fn serve<D: Driver>(
     worker: usize,
@@ -422,8 +423,7 @@ fn serve<D: Driver>(
     report: mpsc::Sender<io::Result<()>>,
 ) {
     if let Some(thread) = shared.process().worker_threads.get(worker) {
-        // Only set here.
-        let _ = thread.set(own_thread());
+        set_once(thread, own_thread());
     }
     let waker = shared.waker(worker).ok_or(io::ErrorKind::NotFound.into());
     match waker.and_then(|waker| new(shared.listeners.get(), waker)) {

@@ -366,7 +366,7 @@ impl Entry {
     /// As for [`Entry::is_of`].
     #[cold]
     unsafe fn is_long_of(self, key: Key<'_>) -> bool {
-        latch::slow();
+        latch::time_from_here();
         // SAFETY: the caller guarantees it; the borrow ends here.
         let name = unsafe { self.name() };
         if let Name::Inline(bytes) = name {

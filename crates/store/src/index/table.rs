@@ -564,7 +564,7 @@ impl Table {
         let mut moved_bytes = 0;
         for _ in 0..most_entries {
             let Some(from) = self.slab.relocation(bytes) else { return };
-            latch::slow();
+            latch::time_from_here();
             // SAFETY: blocks of the slab that are in use hold entries of this table.
             let entry = unsafe { Entry::from_pointer(from) };
             let entry_bytes = entry.bytes();

@@ -197,7 +197,7 @@ impl<'a> Database<'a> {
     /// Runs `work` on a key's slot under its latch.
     pub(crate) fn write<R>(&self, key: Key<'_>, work: impl FnOnce(&mut Slot<'_>) -> R) -> R {
         self.write_briefly(key, |slot| {
-            latch::slow();
+            latch::time_from_here();
             work(slot)
         })
     }

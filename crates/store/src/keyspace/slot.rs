@@ -361,7 +361,7 @@ impl<'a> Slot<'a> {
         self.changes += 1;
         self.gained_expiry |= attributes.expire_at_ms.is_some();
         if let Some(bytes) = value.piece().filter(|bytes| bytes.len() > QUICK_BYTES) {
-            latch::slow();
+            latch::time_from_here();
             holds::note(Work { bytes: bytes.len() as u64, ..Work::default() });
         }
         match self.occupant() {

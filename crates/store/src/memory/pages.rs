@@ -314,7 +314,7 @@ impl PagePool {
     /// # Safety
     /// It is an arena of this pool.
     pub(crate) unsafe fn touch(&self, arena: Arena, touched: usize, end: usize) -> usize {
-        latch::slow();
+        latch::time_from_here();
         let mut now = end.next_multiple_of(PAGE_BYTES);
         if self.provides_arenas() {
             let late = &mut self.arenas.lock_nested().late;
@@ -665,7 +665,7 @@ fn runs(units: &mut [(Unit, usize)]) -> impl Iterator<Item = (Unit, usize)> {
 
 /// Counts a page or an arena that is allocated or freed.
 fn note_unit() {
-    latch::slow();
+    latch::time_from_here();
     holds::note(Work { pages: 1, ..Work::default() });
 }
 

@@ -76,7 +76,7 @@ fn begin_timing(now: u64) {
 
 /// Starts the timing of an untimed hold, before work that may take longer than looking a key up.
 #[inline]
-pub(crate) fn slow() {
+pub(crate) fn time_from_here() {
     if SLOW_SINCE.get() == 0 {
         holds::begin();
         let now = ticks::now();
@@ -88,7 +88,7 @@ pub(crate) fn slow() {
 /// Discards timing that started while no shard's latch was held: the same code builds and frees
 /// collections inside and outside the keyspace.
 #[cold]
-fn forget_slow() {
+fn discard_timing() {
     SLOW_SINCE.set(0);
     IS_TIMED.set(false);
     holds::forget();
@@ -172,7 +172,7 @@ impl<T> Latch<T> {
     #[inline]
     pub(crate) fn lock_untimed(&self) -> Held<'_, T> {
         if SLOW_SINCE.get() != 0 {
-            forget_slow();
+            discard_timing();
         }
         self.take()
     }
@@ -291,7 +291,7 @@ mod tests {
         let (outer, inner) = (Latch::new(0), Latch::new(0));
         let wait = Duration::from_millis(30);
         let held = outer.lock_untimed();
-        slow();
+        time_from_here();
         drop(inner.lock_nested());
         std::thread::sleep(wait);
         drop(held);
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn slow_work_outside_a_latch_is_not_timed() {
         let latch = Latch::new(0);
-        slow();
+        time_from_here();
         drop(latch.lock_nested());
         let held = latch.lock_untimed();
         assert_eq!(SLOW_SINCE.get(), 0, "the hold begins here");

@@ -53,7 +53,7 @@ const SPARE_DISK_GB: f64 = 6.0;
 #[derive(clap::Args)]
 pub(super) struct Options {
     /// Measure the cost of a save in latency, memory and time, instead of requests
-    #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "calm"])]
+    #[arg(long)]
     pub(super) snapshot: bool,
     /// With --snapshot: gigabytes of data [default: 1,2,4,8, or 0.25,0.5,1 with --quick]; results
     /// of other sizes are kept

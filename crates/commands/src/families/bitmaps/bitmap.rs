@@ -1,4 +1,4 @@
-//! Strings as arrays of bits.
+//! SETBIT, GETBIT, BITCOUNT and BITPOS: single bits of strings, counted and searched for.
 
 use crate::families::bitmaps::bits;
 use crate::families::strings::range::{resolve, resolve_loosely};

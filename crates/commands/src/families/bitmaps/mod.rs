@@ -1,4 +1,4 @@
-//! Strings as arrays of bits.
+//! The commands that treat strings as arrays of bits or of small integers.
 
 pub(crate) mod bitfield;
 pub(crate) mod bitmap;

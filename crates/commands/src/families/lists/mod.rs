@@ -1,4 +1,4 @@
-//! Lists.
+//! The commands of lists, and the conversion of indexes to ranks that they share.
 
 pub(crate) mod blocking;
 pub(crate) mod pop;

@@ -1,4 +1,4 @@
-//! Sets.
+//! The commands of sets: on members, on sets as a whole, and on combinations of sets.
 
 pub(crate) mod combination;
 pub(crate) mod combine;

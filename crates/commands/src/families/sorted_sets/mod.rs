@@ -1,4 +1,4 @@
-//! Sorted sets.
+//! The commands of sorted sets: on members, on ranges of them, and on combinations of sorted sets.
 
 pub(crate) mod blocking;
 mod combination;

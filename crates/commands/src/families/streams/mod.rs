@@ -1,4 +1,4 @@
-//! Streams.
+//! The commands of streams, and the parsing of ids and the errors that they share.
 
 pub(crate) mod entry;
 pub(crate) mod group;

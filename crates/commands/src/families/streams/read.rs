@@ -1,4 +1,4 @@
-//! Reading new entries of streams: by each client on its own, or by the consumers of a group, who
+//! Reading new entries of streams: by each client on its own, or by the consumers of a group, which
 //! share the entries.
 
 use super::reply::write_some;

@@ -148,7 +148,7 @@ impl Users {
 /// Parses the words of a line: `user`, a name, and rules.
 fn read_line<H>(acl: &Acl<'_, H>, words: &[Vec<u8>]) -> Result<(Name, User), String> {
     let [word, name, rules @ ..] = words else {
-        return Err("a line is to be: user NAME RULE ...".to_owned());
+        return Err("expected: user NAME RULE ...".to_owned());
     };
     if word != b"user" || !is_name(name) {
         return Err("a line begins with the word user and a name without spaces".to_owned());

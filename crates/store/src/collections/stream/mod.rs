@@ -94,7 +94,7 @@ const FEW_NODES: u64 = 64;
 impl Stream {
     /// Returns the number of entries.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "an empty stream may be stored")]
+    #[expect(clippy::len_without_is_empty, reason = "callers need only the length")]
     pub fn len(&self) -> u64 {
         self.nodes.weight()
     }

@@ -156,7 +156,7 @@ impl Table {
 
     /// Copies every word of `from` to its half.
     fn divide(&self, from: Segment, halves: &mut [Segment; 2]) {
-        latch::slow();
+        latch::time_from_here();
         let entries = u64::from(from.header().live);
         holds::note(Work { entries, ..Work::default() });
         from.unrecorded_words().for_each(prefetch_entry);
@@ -181,7 +181,7 @@ impl Table {
 
     /// Copies every word of `from` to `target`, which has room for them.
     fn move_entries(&self, from: Segment, target: &mut Segment) {
-        latch::slow();
+        latch::time_from_here();
         let entries = u64::from(from.header().live);
         holds::note(Work { entries, ..Work::default() });
         from.occupied_places().for_each(|(_, word)| prefetch_entry(word));
@@ -202,7 +202,7 @@ impl Table {
 
     #[cold]
     fn record_some_halves(&self, mut segment: Segment) {
-        latch::slow();
+        latch::time_from_here();
         let buckets = segment.unrecorded_buckets().take(BUCKETS_RECORDED);
         for bucket in buckets.clone() {
             segment.words_of(bucket).for_each(|(_, word)| prefetch_entry(word));

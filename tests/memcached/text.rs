@@ -254,9 +254,6 @@ fn a_flush_may_come_later() {
 /// Starts an empty nagi, and the newest memcached that is installed.
 fn newest() -> impl Iterator<Item = (&'static str, Server)> {
     let newest = crate::differential::newest_memcached();
-    if newest.is_none() {
-        eprintln!("asked nagi only: there is no memcached 1.6.45 here");
-    }
     [("nagi", Some(Server::nagi())), ("memcached", newest)]
         .into_iter()
         .filter_map(|(name, server)| Some((name, server?)))

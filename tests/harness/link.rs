@@ -7,22 +7,28 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use harness::{Server, nagi_binary, tool};
+use crate::{Server, nagi_binary, tool};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// An address of a block that is reserved for documentation (RFC 5737), used within these
 /// namespaces only.
-pub(crate) const SERVER: &str = "192.0.2.1";
+pub const SERVER: &str = "192.0.2.1";
 
 /// Two namespaces and the link between them (`s0` to `c0`), removed on drop.
-pub(crate) struct Link {
-    pub(crate) server: String,
-    pub(crate) client: String,
+pub struct Link {
+    /// The name of the server's namespace.
+    pub server: String,
+    /// The name of the client's namespace.
+    pub client: String,
 }
 
 impl Link {
-    /// Creates a link. Returns the reason if that is not possible.
-    pub(crate) fn new() -> Result<Self, String> {
+    /// Creates a link.
+    ///
+    /// # Errors
+    ///
+    /// No link can be created here, for the returned reason.
+    pub fn new() -> Result<Self, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = |side: &str| format!("nagi-test-{}-{count}{side}", std::process::id());
@@ -45,7 +51,11 @@ impl Link {
     }
 
     /// Runs a program that changes the link.
-    pub(crate) fn step(&self, program: &str, arguments: &[&str]) -> Result<(), String> {
+    ///
+    /// # Errors
+    ///
+    /// The program is missing or has failed.
+    pub fn step(&self, program: &str, arguments: &[&str]) -> Result<(), String> {
         let output = tool(program)
             .args(arguments)
             .stdin(Stdio::null())
@@ -60,17 +70,17 @@ impl Link {
 
     /// Runs `work` on another thread at the server's end. Its child processes are at that end as
     /// well.
-    pub(crate) fn in_server<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    pub fn in_server<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         within(&self.server, work)
     }
 
     /// Runs `work` at the client's end.
-    pub(crate) fn in_client<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    pub fn in_client<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         within(&self.client, work)
     }
 
     /// Starts nagi at one end of the link, reachable from the other end.
-    pub(crate) fn start_server(&self, arguments: &[&str]) -> Server {
+    pub fn start_server(&self, arguments: &[&str]) -> Server {
         let mut command = tool("ip");
         command.args(["netns", "exec", &self.server]).arg(nagi_binary());
         command.args(["serve", "--bind", "127.0.0.1", SERVER, "--protected-mode", "no"]);

@@ -8,13 +8,14 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::{Folder, Server, root, run_tool, size, tool, until};
+use crate::{Folder, Server, root, run_tool, size, tool, until};
 use rustix::process::Signal;
 
 /// A web server, which is stopped together with its child processes on drop.
-pub(crate) struct WebServer {
+pub struct WebServer {
     server: Server,
-    pub(crate) address: SocketAddr,
+    /// Where it listens.
+    pub address: SocketAddr,
 }
 
 impl WebServer {
@@ -51,7 +52,7 @@ impl Drop for WebServer {
 }
 
 /// Returns the first indented block after a line that begins with `heading` in a page of docs/.
-pub(crate) fn documented(page: &str, heading: &str) -> String {
+pub fn documented(page: &str, heading: &str) -> String {
     let text = fs::read_to_string(root().join("docs").join(page)).expect("the page");
     let lines = text.lines().skip_while(|line| !line.starts_with(heading));
     let lines = lines.skip_while(|line| !line.starts_with("    "));
@@ -61,7 +62,7 @@ pub(crate) fn documented(page: &str, heading: &str) -> String {
 }
 
 /// Starts nginx with the given contents of its `http` block.
-pub(crate) fn nginx(folder: &Path, site: impl FnOnce(SocketAddr) -> String) -> WebServer {
+pub fn nginx(folder: &Path, site: impl FnOnce(SocketAddr) -> String) -> WebServer {
     WebServer::start(|address| {
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .iter()
@@ -82,7 +83,7 @@ pub(crate) fn nginx(folder: &Path, site: impl FnOnce(SocketAddr) -> String) -> W
 }
 
 /// Starts Apache with the prefork module and these modules of Debian.
-pub(crate) fn apache(
+pub fn apache(
     folder: &Path,
     modules: &[&str],
     environment: &[(&str, &str)],
@@ -116,12 +117,12 @@ pub(crate) fn apache(
 }
 
 /// Returns the number of requests in a run of ab, and the number of runs.
-pub(crate) fn requests() -> (usize, usize) {
+pub fn requests() -> (usize, usize) {
     (size(1000, 10_000), size(3, 10))
 }
 
 /// Runs ab several times. It posts a body with ten concurrent requests, none of which may fail.
-pub(crate) fn post_often(folder: &Folder, url: &str, body: &str) {
+pub fn post_often(folder: &Folder, url: &str, body: &str) {
     let (requests, runs) = requests();
     let requests = requests.to_string();
     let body = folder.write("body", body);
@@ -139,7 +140,7 @@ pub(crate) fn post_often(folder: &Folder, url: &str, body: &str) {
 
 /// Returns the number of sockets in TIME_WAIT with this port at either end, in the network
 /// namespace of the calling thread.
-pub(crate) fn in_time_wait(port: u16) -> usize {
+pub fn in_time_wait(port: u16) -> usize {
     let port = format!(":{port:04X}");
     let table = fs::read_to_string("/proc/thread-self/net/tcp").expect("the kernel tells");
     let sockets = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -149,7 +150,7 @@ pub(crate) fn in_time_wait(port: u16) -> usize {
 
 /// Returns the settings that determine when local ports run out, in the network namespace of the
 /// calling thread.
-pub(crate) fn settings_of_ports() -> String {
+pub fn settings_of_ports() -> String {
     let setting = |name: &str| {
         let text = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
         text.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).unwrap_or_default()

@@ -1,17 +1,10 @@
 //! CLIENT: how connections are shown to other clients, and how other clients can change them.
 
-use crate::binary::{encode, receive};
+use crate::memcached::binary::{encode, receive};
 use harness::{Connection, Server, as_redis, encode_command, until, words};
 
-/// Returns the value of a field of INFO.
-fn field(client: &mut Connection, name: &str) -> String {
-    let info = client.run("INFO").text();
-    let line = info.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
-    line.unwrap_or_else(|| panic!("{name} is not in {info}")).to_owned()
-}
-
-fn wait_for_blocked(client: &mut Connection, count: &str) {
-    let waits = || (field(client, "blocked_clients") == count).then_some(());
+fn wait_for_blocked(client: &mut Connection, count: u64) {
+    let waits = || (client.info::<u64>("blocked_clients") == count).then_some(());
     until("clients to wait", waits).expect("that many clients wait");
 }
 
@@ -123,7 +116,7 @@ fn a_connection_of_any_worker_can_be_killed() {
     client.check("CLIENT KILL SKIPME yes", ":10\r\n");
     assert!(others.iter_mut().all(|other| other.rest().is_empty()));
     assert_eq!(memcached.rest(), b"");
-    assert_eq!(field(&mut client, "connected_clients"), "1");
+    assert_eq!(client.info::<u64>("connected_clients"), 1);
 }
 
 #[test]
@@ -136,12 +129,12 @@ fn a_pause_delays_writes() {
         first.send(encode_command(&words("SET key value")));
         first.send(encode_command(&words("PING")));
         second.send("append other \"a b\"\r\nGET other\r\n");
-        wait_for_blocked(&mut client, "2");
+        wait_for_blocked(&mut client, 2);
         client.check("EXISTS key other", ":0\r\n");
         client.check("CLIENT UNPAUSE", "+OK\r\n");
         first.expect("+OK\r\n+PONG\r\n");
         second.expect(":3\r\n$3\r\na b\r\n");
-        assert_eq!(field(&mut client, "blocked_clients"), "0");
+        assert_eq!(client.info::<u64>("blocked_clients"), 0);
     }
 }
 
@@ -159,13 +152,13 @@ fn a_pause_delays_memcached_clients_too() {
     text.send("set key 0 0 5 noreply\r\nvalue\r\nget key\r\n");
     binary.send(encode(0x01, 1, 0, &[0; 8], "other", "value"));
     binary.send(encode(0x00, 1, 0, b"", "other", ""));
-    wait_for_blocked(&mut client, "2");
+    wait_for_blocked(&mut client, 2);
     client.check("EXISTS key other", ":0\r\n");
     client.check("CLIENT UNPAUSE", "+OK\r\n");
     text.expect("VALUE key 0 5\r\nvalue\r\nEND\r\n");
     assert_eq!(receive(&mut binary).status, 0);
     assert_eq!(receive(&mut binary).value, b"value");
-    wait_for_blocked(&mut client, "0");
+    wait_for_blocked(&mut client, 0);
     client.check("CLIENT PAUSE 50 ALL", "+OK\r\n");
     let started = std::time::Instant::now();
     text.check_raw("get none\r\n", "END\r\n");
@@ -192,7 +185,7 @@ fn clients_that_wait_in_a_pause_can_be_killed() {
         let id = other.run("CLIENT ID").integer();
         client.check("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
         other.send(encode_command(&words("SET key value")));
-        wait_for_blocked(&mut client, "1");
+        wait_for_blocked(&mut client, 1);
         client.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
         assert_eq!(other.rest(), b"");
         client.check("CLIENT UNPAUSE", "+OK\r\n");

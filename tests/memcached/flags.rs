@@ -1,7 +1,7 @@
 //! memcached's command-line flags and the output of its tools, tested with nagi as a replacement,
 //! and with memcached itself if it is installed.
 
-use crate::binary::{encode, receive};
+use super::binary::{encode, receive};
 use crate::differential::newest_memcached_with;
 use harness::{Connection, Folder, Server, nagi_binary, newest, run_tool, tool, until};
 use std::collections::BTreeMap;
@@ -9,20 +9,9 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-/// Starts nagi as a replacement of memcached.
-fn nagi(flags: &[&str]) -> Server {
-    let mut command = Command::new(nagi_binary());
-    command.arg("memcached").args(flags);
-    Server::start_memcached(command).unwrap_or_else(|problem| panic!("{problem}"))
-}
-
 /// Starts nagi, and the newest memcached that is installed.
 fn servers(flags: &[&str]) -> impl Iterator<Item = Server> {
-    let newest = newest_memcached_with(flags);
-    if newest.is_none() {
-        eprintln!("asked nagi only: there is no memcached 1.6.45 here");
-    }
-    [Some(nagi(flags)), newest].into_iter().flatten()
+    [Some(Server::nagi_as_memcached(flags)), newest_memcached_with(flags)].into_iter().flatten()
 }
 
 /// Returns the lines of a reply that ends with END, without this line.
@@ -64,12 +53,12 @@ fn a_cache_without_a_file_starts_empty() {
 fn versions_do_not_start_again_after_a_restart() {
     let folder = Folder::new("versions");
     let file = folder.path().join("file").display().to_string();
-    let mut server = nagi(&["-e", &file]);
+    let mut server = Server::nagi_as_memcached(&["-e", &file]);
     let mut client = server.connect_memcached();
     client.check_raw("ms k 1 E18446744073709551615\r\nb\r\n", "HD\r\n");
     server.signal(rustix::process::Signal::TERM);
     assert!(server.wait_for_exit().success());
-    let server = nagi(&["-e", &file]);
+    let server = Server::nagi_as_memcached(&["-e", &file]);
     let mut client = server.connect_memcached();
     for _ in 0..2 {
         let stored = || {
@@ -208,14 +197,14 @@ fn clients_stop_the_server_where_they_may() {
         assert_eq!(client.rest(), b"");
         assert!(server.wait_for_exit().success());
     }
-    let mut server = nagi(&["-A"]);
+    let mut server = Server::nagi_as_memcached(&["-A"]);
     let client = &mut server.connect_memcached();
     client.check_raw("set a 0 0 1\r\nx\r\n", "STORED\r\n");
     client.send("shutdown\r\n");
     assert!(server.wait_for_exit().success());
     let log = server.log();
     assert!(!log.contains("are lost"), "memcached's clients expect nothing else: {log}");
-    let server = nagi(&[]);
+    let server = Server::nagi_as_memcached(&[]);
     let refused = "SERVER_ERROR: shutdown not enabled\r\n";
     server.connect_memcached().check_raw("shutdown\r\n", refused);
 }
@@ -225,13 +214,13 @@ fn contents_of_a_memory_file_are_restored() {
     let folder = std::env::temp_dir().join(format!("nagi-memory-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let path = folder.join("file").display().to_string();
-    let mut server = nagi(&["-e", &path, "-A"]);
+    let mut server = Server::nagi_as_memcached(&["-e", &path, "-A"]);
     let client = &mut server.connect_memcached();
     client.check_raw("set a 7 0 1\r\nx\r\n", "STORED\r\n");
     client.send("shutdown graceful\r\n");
     assert_eq!(client.rest(), b"");
     assert!(server.wait_for_exit().success());
-    let server = nagi(&["-e", &path]);
+    let server = Server::nagi_as_memcached(&["-e", &path]);
     let is_there = || {
         // While the server loads, the reply is a line that says so.
         let mut client = server.connect_memcached();
@@ -258,7 +247,7 @@ fn rejected_and_expired_entries_are_counted() {
         assert_eq!(stat(client, "", "store_too_large"), "2", "not of the binary protocol");
         assert_eq!(stat(client, "", "store_no_memory"), "0");
     }
-    let server = nagi(&["-m", "1", "-M"]);
+    let server = Server::nagi_as_memcached(&["-m", "1", "-M"]);
     let client = &mut server.connect_memcached();
     let value = "x".repeat(500_000);
     let mut refused = 0;
@@ -296,7 +285,7 @@ fn lookups_of_expired_entries_are_counted() {
 
 #[test]
 fn connections_that_were_silent_for_too_long_are_counted() {
-    let server = nagi(&["-o", "idle_timeout=1"]);
+    let server = Server::nagi_as_memcached(&["-o", "idle_timeout=1"]);
     let mut idle = server.connect_memcached();
     assert_eq!(idle.rest(), b"");
     let kicks = || stat(&mut server.connect_memcached(), "", "idle_kicks").parse().ok();
@@ -486,7 +475,7 @@ fn settings_have_memcacheds_values() {
     }
     let folder = std::env::temp_dir().display().to_string();
     let path = format!("{folder}/nagi-memory-file-{}", std::process::id());
-    let server = nagi(&["-e", &path]);
+    let server = Server::nagi_as_memcached(&["-e", &path]);
     assert_eq!(stat(&mut server.connect_memcached(), " settings", "memory_file"), path);
 }
 
@@ -494,10 +483,9 @@ fn settings_have_memcacheds_values() {
 fn memcached_tool_shows_and_dumps() {
     let tool = harness::root().join(".setup/debian/usr/share/memcached/scripts/memcached-tool");
     if !tool.is_file() {
-        eprintln!("SKIPPED: there is no memcached-tool");
-        return;
+        return harness::skipped("there is no memcached-tool");
     }
-    let server = nagi(&["-m", "64"]);
+    let server = Server::nagi_as_memcached(&["-m", "64"]);
     let client = &mut server.connect_memcached();
     for key in ["a", "b", "c"] {
         client.check_raw(format!("set {key} 5 0 5\r\nvalue\r\n"), "STORED\r\n");
@@ -524,7 +512,7 @@ fn memcached_tool_shows_and_dumps() {
 
 #[test]
 fn tools_of_libmemcached_list_and_show_every_key() {
-    let server = nagi(&["-m", "64"]);
+    let server = Server::nagi_as_memcached(&["-m", "64"]);
     let client = &mut server.connect_memcached();
     let mut expected: Vec<String> = (0..2000).map(|key| format!("key:{key}")).collect();
     for key in &expected {

@@ -1,19 +1,19 @@
-//! Two problems that cost teams days, reproduced from end to end: the symptoms, and the findings of
-//! `nagi doctor`. Each test needs two network namespaces, and thus root; otherwise it is skipped.
+//! `nagi doctor` end to end: local ports used up by a program that connects for each request, and a
+//! narrow link. Needs network namespaces, and thus root; otherwise skipped.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Instant;
 
-use harness::{Connection, Server, until};
+use harness::link::{Link, SERVER};
+use harness::web::{self, WebServer};
+use harness::{Connection, Server, skipped, until};
 
 use crate::doctor::{Run, look, look_during};
 use crate::faults::{Kind, start_behind};
-use crate::link::{Link, SERVER};
-use crate::web::{self, WebServer};
 
-/// The kinds of servers: Redis, which these teams used, and nagi.
+/// The kinds of servers.
 const KINDS: [Kind; 2] = [Kind::Redis, Kind::Nagi];
 
 /// Returns the server's address as seen by clients at the other end of the link.
@@ -62,12 +62,12 @@ fn view(web: SocketAddr) -> String {
 /// connection for each request: all local ports are used up, each for a minute.
 #[test]
 fn a_program_of_apache_connects_for_each_request() {
-    let folder = std::env::temp_dir().join(format!("nagi-story-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("nagi-views-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     for kind in KINDS {
         let link = match Link::new() {
             Ok(link) => link,
-            Err(reason) => return eprintln!("SKIPPED: {reason}"),
+            Err(reason) => return skipped(reason),
         };
         let loopback = link.step("ip", &["-n", &link.client, "link", "set", "lo", "up"]);
         loopback.expect("Apache is reached over it");
@@ -103,12 +103,12 @@ fn a_large_set_crosses_a_narrow_link() {
     for kind in KINDS {
         let link = match Link::new() {
             Ok(link) => link,
-            Err(reason) => return eprintln!("SKIPPED: {reason}"),
+            Err(reason) => return skipped(reason),
         };
         let bucket = ["-n", &link.client, "qdisc", "add", "dev", "c0", "root", "tbf"];
         let rate = ["rate", "1300kbit", "burst", "16kb", "latency", "300ms"];
         if let Err(reason) = link.step("tc", &[&bucket[..], &rate].concat()) {
-            return eprintln!("SKIPPED: {reason}");
+            return skipped(reason);
         }
         let server = start_behind(&link, kind);
         let cache = across(kind, &server);

@@ -1,0 +1,8 @@
+//! memcached's protocols, its command-line flags and its commands for administrators.
+
+pub(crate) mod binary;
+mod flags;
+mod meta;
+mod operators;
+mod text;
+mod watch;
