@@ -3,8 +3,8 @@
 
 use std::process::{Command, Output};
 
-use crate::binary::{encode, receive};
 use crate::gateway::Client;
+use crate::memcached::binary::{encode, receive};
 use harness::{Folder, Reply, Server, nagi_binary};
 
 const SECRET: &str = "s3cret";

@@ -675,12 +675,13 @@ fn a_script_that_has_written_after_a_refusal_cannot_be_killed() {
     let [mut script, mut other] = [(); 2].map(|()| server.connect_resp());
     other.check("ACL SETUSER ann on >pw ~ok* +@all", "+OK\r\n");
     script.check("AUTH ann pw", "+OK\r\n");
-    let loops = "redis.pcall('SET', 'no', 1) redis.call('SET', 'ok', 1) local from = os.clock() \
-                 while os.clock() < from + 1 do end return 'over'";
-    script.send(encode_command(&["EVAL", loops, "0"]));
+    let text = "redis.pcall('SET', 'no', 1) redis.call('SET', 'ok', 1) \
+                while redis.call('PUBSUB', 'NUMSUB', 'end')[2] == 0 do end return 'over'";
+    script.send(encode_command(&["EVAL", text, "0"]));
     until_busy(&mut other);
     let refused = error(&other.run("SCRIPT KILL"));
     assert!(refused.starts_with("UNKILLABLE"), "{refused}");
+    other.run("SUBSCRIBE end");
     script.expect("$4\r\nover\r\n");
 }
 
@@ -706,22 +707,24 @@ fn a_failed_save_does_not_end_a_script_that_has_written() {
     let gone = folder.0.join("gone");
     std::fs::create_dir_all(&gone).unwrap();
     let server = Server::nagi_with(&["--dir", gone.to_str().unwrap(), "--save", "3600 1"]);
-    let [mut script, mut other] = [(); 2].map(|()| server.connect_resp());
+    let [mut script, mut other, mut subscriber] = [(); 3].map(|()| server.connect_resp());
+    other.check("CONFIG SET stop-writes-on-bgsave-error no", "+OK\r\n");
     std::fs::remove_dir(&gone).unwrap();
-    // It writes, waits for the failure and writes again.
-    let text = "redis.call('SET', 'a', 1) \
-                while redis.call('PUBSUB', 'NUMSUB', 'failed')[2] == 0 do end \
-                redis.call('SET', 'b', 1) return redis.call('PING')";
-    script.send(encode_command(&["EVAL", text, "0"]));
     other.check("BGSAVE", "+Background saving started\r\n");
     let failed = || {
         let persistence = other.run("INFO persistence").text();
         persistence.contains("rdb_last_bgsave_status:err").then_some(())
     };
     until("the failure", failed).unwrap();
+    let text = "redis.call('SET', 'a', 1) \
+                while redis.call('PUBSUB', 'NUMSUB', 'refused')[2] == 0 do end \
+                redis.call('SET', 'b', 1) return redis.call('PING')";
+    script.send(encode_command(&["EVAL", text, "0"]));
+    let has_written = || (other.run("DBSIZE") == Reply::Integer(1)).then_some(());
+    until("the first write", has_written).unwrap();
+    other.check("CONFIG SET stop-writes-on-bgsave-error yes", "+OK\r\n");
     assert!(error(&other.run("SET c 1")).starts_with("MISCONF"));
-    let mut subscriber = server.connect_resp();
-    subscriber.run("SUBSCRIBE failed");
+    subscriber.run("SUBSCRIBE refused");
     script.expect("+PONG\r\n");
 }
 
@@ -748,20 +751,23 @@ fn requests_in_queues_wait_for_the_end_of_a_pause() {
     let [mut first, mut queued, mut claiming, mut other] = [(); 4].map(|()| server.connect_resp());
     let text = "return redis.call('SET', 'a', 1)";
     let sha = other.run_words(&["SCRIPT", "LOAD", text]).text();
-    let loops = "local from = os.clock() while os.clock() < from + 1 do end return 'over'";
+    let loops = "redis.call('SET', 'mark', 1) \
+                 while redis.call('PUBSUB', 'NUMSUB', 'paused')[2] == 0 do end return 'over'";
     first.send(encode_command(&["EVAL", loops, "1", "held"]));
-    let runs = |commands: &[&str], client: &mut Connection| {
-        let clients = client.run("CLIENT LIST").text();
-        commands.iter().all(|command| clients.contains(command)).then_some(())
-    };
-    until("the script", || runs(&[" cmd=eval "], &mut other)).unwrap();
+    let has_written = || (other.run("DBSIZE") == Reply::Integer(1)).then_some(());
+    until("the script", has_written).unwrap();
     queued.send(encode_command(&["EVALSHA", &sha, "0"]));
     claiming.check("MULTI", "+OK\r\n");
     claiming.check("SET held 1", "+QUEUED\r\n");
     claiming.send(encode_command(&["EXEC"]));
-    let commands = [" cmd=evalsha ", " cmd=exec "];
-    until("the others", || runs(&commands, &mut other)).unwrap();
+    let run = || {
+        let clients = other.run("CLIENT LIST").text();
+        [" cmd=evalsha ", " cmd=exec "].iter().all(|it| clients.contains(it)).then_some(())
+    };
+    until("the others", run).unwrap();
     other.check("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+    let mut subscriber = server.connect_resp();
+    subscriber.run("SUBSCRIBE paused");
     first.expect("$4\r\nover\r\n");
     let both = || other.run("INFO clients").text().contains("blocked_clients:2\r\n").then_some(());
     until("both to wait", both).unwrap();

@@ -430,4 +430,13 @@ fn requests_that_are_refused_are_in_no_log() {
     let logged: Vec<String> = log.list().iter().map(first_words).collect();
     assert_eq!(logged, ["PING", "CONFIG RESETSTAT", "SLOWLOG RESET"]);
     admin.check("LATENCY HISTOGRAM get", "*0\r\n");
+    // Requests of the same batch that are executed count.
+    admin.check("ACL SETUSER ann +get", "+OK\r\n");
+    let pipeline = ["a1", "b", "a2", "b"].map(|key| encode_command(&["GET", key])).concat();
+    user.send(pipeline);
+    let replies: Vec<Reply> = (0..4).map(|_| user.reply()).collect();
+    assert!(matches!(&replies[..], [Reply::Null, Reply::Error(_), Reply::Null, Reply::Error(_)]));
+    let histogram = admin.run("LATENCY HISTOGRAM get");
+    let of_get = histogram.list()[1].list();
+    assert_eq!((of_get[0].text().as_str(), of_get[1].integer()), ("calls", 2));
 }

@@ -450,6 +450,13 @@ fn clients_that_wait_change_nothing_for_clients_that_track() {
         tracker.check("XADD s 1-0 f v", "$3\r\n1-0\r\n");
         waiter.reply();
         tracker.check("PING", "+PONG\r\n");
+        // The client that waits has moved the element.
+        tracker.check("LLEN to", ":0\r\n");
+        waiter.send(harness::encode_command(&["BLMOVE", "from", "to", "LEFT", "LEFT", "0"]));
+        until_one_waits(&mut other);
+        tracker.check("RPUSH from x", ":1\r\n");
+        tracker.expect(invalidated("to"));
+        waiter.reply();
         tracker.check("CLIENT TRACKING OFF", "+OK\r\n");
         tracker.check("CLIENT TRACKING ON OPTOUT", "+OK\r\n");
         waiter.send(harness::encode_command(&["BLPOP", "q", "0"]));

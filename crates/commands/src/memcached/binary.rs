@@ -341,6 +341,7 @@ fn run<'a>(cx: &mut Context<'a>, row: &Opcode, frame: &Frame<'a>) -> Result<(), 
     let has_key = !keys(row.code).all_groups().is_empty();
     let named = has_key.then_some(frame.key).into_iter();
     if !rights::may_run_verb(cx, right(row.code), keys(row.code), named) {
+        cx.client.was_rejected = true;
         return Err(NO_RIGHT);
     }
     if let Some(line) = gate::refusal_of_verb(cx.hooks.reasons(), keys(row.code)) {
@@ -608,12 +609,16 @@ fn log_in(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     let config = cx.server.config();
     let mut parts = call.frame.value.splitn(3, |byte| *byte == 0);
     let (_, user, password) = (parts.next(), parts.next(), parts.next());
-    let (user, password) = (user.unwrap_or_default(), password.unwrap_or_default());
-    if call.frame.key != b"PLAIN"
-        || !admission::log_in_to_memcached(cx.client, config, user, password)
-    {
+    let login = user.zip(password).filter(|_| call.frame.key == b"PLAIN");
+    let is_login = |(user, password)| {
+        let is_login = admission::log_in_to_memcached(cx.client, config, user, password);
+        if !is_login {
+            rights::note_failed_login(cx, b"sasl_auth", user);
+        }
+        is_login
+    };
+    if !login.is_some_and(is_login) {
         cx.tally.verbs.failed_logins.add(1);
-        rights::note_failed_login(cx, b"sasl_auth", user);
         return Err(AUTH_FAILED);
     }
     call.done(cx, None, b"Authenticated");

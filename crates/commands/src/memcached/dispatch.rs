@@ -215,8 +215,11 @@ fn log_in(cx: &mut Context<'_>, args: Args<'_>) {
     cx.tally.verbs.logins.add(1);
     if let Err(error) = check_login(cx, token) {
         cx.tally.verbs.failed_logins.add(1);
-        let user = token.split(|byte| *byte == b' ').next().unwrap_or_default();
-        rights::note_failed_login(cx, b"set", user);
+        if error == Error::WRONG_LOGIN {
+            // Any other text may be a password or data.
+            let user = token.split(|byte| *byte == b' ').next().unwrap_or_default();
+            rights::note_failed_login(cx, b"set", user);
+        }
         return cx.reply.line(error.0);
     }
     cx.reply.line("STORED");

@@ -195,7 +195,7 @@ fn waits(
             let outcome = waits.outcome(is_time_up);
             let is_waiting = match outcome {
                 Outcome::Waiting => !is_time_up,
-                Outcome::Serving { .. } => true,
+                Outcome::Serving => true,
                 _ => false,
             };
             if is_waiting {
@@ -208,10 +208,7 @@ fn waits(
                 Outcome::Unblocked { with_error: true } => return Err(UNBLOCKED),
                 Outcome::Refused => return Err(rights::refusal(cx)),
                 Outcome::OutOfMemory => return Err(Error::OUT_OF_MEMORY),
-                Outcome::Unblocked { .. }
-                | Outcome::Waiting
-                | Outcome::Serving { .. }
-                | Outcome::Over => {
+                Outcome::Unblocked { .. } | Outcome::Waiting | Outcome::Serving | Outcome::Over => {
                     nothing(&mut cx.reply);
                 }
             }

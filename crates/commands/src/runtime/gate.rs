@@ -3,7 +3,7 @@
 //! these checks.
 
 use crate::runtime::context::CommandSet;
-use crate::runtime::notification;
+use crate::runtime::{command_flags, notification, rights};
 use crate::state::latency_monitor::EVICTION;
 use crate::state::saves::Saves;
 use crate::state::scripts::BUSY;
@@ -139,11 +139,23 @@ pub(crate) fn end_delay(saves: &Saves, client: &mut Client) {
 /// Whether a request that has waited in a queue must wait again, since a pause has begun meanwhile;
 /// if so, its client's waker will be called.
 pub(crate) fn is_held(cx: &Context<'_>, writes: bool) -> bool {
-    let is_held = cx.hooks.holds(cx.hooks.reasons(), writes, cx.client, cx.db.now_ms());
-    if !is_held && cx.client.info.marks().contains(Marks::WAITING) {
-        cx.client.info.mark(Marks::WAITING, false);
+    cx.hooks.holds(cx.hooks.reasons(), writes, cx.client, cx.db.now_ms())
+}
+
+/// Ends the wait of a request that was held, if it was.
+///
+/// # Errors
+/// Meanwhile its user has lost the permission for it, or it must not run now.
+pub(crate) fn admit_held(cx: &mut Context<'_>) -> Result<(), Error> {
+    if !cx.client.info.marks().contains(Marks::WAITING) {
+        return Ok(());
     }
-    is_held
+    cx.client.info.mark(Marks::WAITING, false);
+    let args = cx.args;
+    let Some(entry) = cx.server.commands().find(args.at(0)) else { return Ok(()) };
+    rights::check(cx, entry, args)?;
+    let flags = command_flags::of(entry, cx, args);
+    refusal(cx.hooks.reasons(), flags).map_or(Ok(()), Err)
 }
 
 /// Ends the wait of a request that now runs from the start: the client is no longer shown as

@@ -293,6 +293,7 @@ impl Stage {
                 if gate::is_held(cx, claimed.intent() == Intent::Write) {
                     return Ok(Outcome::Held(Stage::begin(cx, claimed)));
                 }
+                gate::admit_held(cx)?;
                 Outcome::Next(Stage::Working(claim.hand_over(), std::mem::take(awaited)))
             }
             Stage::Working(claim, awaited) => {

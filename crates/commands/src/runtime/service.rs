@@ -6,7 +6,8 @@ use crate::runtime::gate::make_room;
 use crate::runtime::rights;
 use crate::runtime::suspension::Slice;
 use crate::runtime::tracking;
-use crate::state::blocked::{BlockedClients, Name, Step, Steps, Waiter};
+use crate::state::blocked::{Attempt, BlockedClients, Name, Step, Steps, Waiter};
+use crate::state::tracking::as_client;
 use nagi_store::{Claiming, Database, Intent};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -134,13 +135,15 @@ impl Service {
         if let Some((client, keys)) = waiter.tracked() {
             tracking::remember_served(cx, client, keys);
         }
-        if let Some(steps) = waiter.steps() {
-            self.serving = waiter.begin_serving().then_some((waiter, steps));
-            return;
-        }
         let limits = cx.server.config().collection_limits();
-        if waiter.serve(db, &limits, &|name| self.awaited.has(name)) {
-            self.end(cx, &waiter);
+        // As in Redis, it changes what it takes, not the client that serves it (NOLOOP).
+        let attempt = as_client(waiter.client(), || {
+            waiter.serve(db, &limits, &|name| self.awaited.has(name))
+        });
+        match attempt {
+            Attempt::Failed => {}
+            Attempt::Served => self.end(cx, &waiter),
+            Attempt::Begun(steps) => self.serving = Some((waiter, steps)),
         }
     }
 
@@ -152,12 +155,14 @@ impl Service {
         (waiter, mut steps): (Arc<Waiter>, Box<dyn Steps>),
         slice: Slice,
     ) {
-        match take_for(slice, db, &mut *steps, &|name| self.awaited.has(name)) {
+        let step = as_client(waiter.client(), || {
+            take_for(slice, db, &mut *steps, &|name| self.awaited.has(name))
+        });
+        match step {
             Step::Unfinished => self.serving = Some((waiter, steps)),
             Step::Complete(taken) => {
-                if waiter.end_serving(taken) {
-                    self.end(cx, &waiter);
-                }
+                waiter.end_serving(taken);
+                self.end(cx, &waiter);
             }
         }
     }

@@ -125,6 +125,12 @@ impl<S: ScriptingServer> ScriptThread<S> {
     fn serve(&mut self, mut task: Task) {
         let joint = task.joint.take();
         let mut outcome = match task.asked {
+            // A script is checked once its keys are claimed.
+            TaskKind::LoadLibrary { .. } | TaskKind::RestoreLibraries(_)
+                if joint.is_none() && self.is_held(true) =>
+            {
+                Outcome { is_held: true, ..Outcome::default() }
+            }
             TaskKind::Load => self.load(&task, joint),
             TaskKind::Eval | TaskKind::EvalSha | TaskKind::Call => self.eval(&task, joint),
             TaskKind::Migrate => self.migrate(&task, joint),

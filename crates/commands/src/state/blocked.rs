@@ -65,6 +65,24 @@ pub(crate) trait Wanted: Debug + Send + Sync {
         limits: &Limits,
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Taken>;
+
+    /// Like [`Self::take`], but ends after the first of several steps that has taken anything.
+    fn begin_to_take(
+        &self,
+        db: Database<'_>,
+        limits: &Limits,
+        may_take: &dyn Fn(&[u8]) -> bool,
+    ) -> FirstStep {
+        FirstStep::Complete(self.take(db, limits, may_take))
+    }
+}
+
+/// The result of beginning to take elements.
+pub(crate) enum FirstStep {
+    /// Some were taken, and there may be more.
+    Unfinished(Box<dyn Steps>),
+    /// All was taken; `None` if there was nothing.
+    Complete(Option<Taken>),
 }
 
 /// The result of a step in taking elements.
@@ -88,6 +106,9 @@ pub(crate) trait Stepwise: Send {
         db: Database<'_>,
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> Step;
+
+    /// Whether any element was taken.
+    fn has_taken(progress: &Self::Progress) -> bool;
 
     /// Takes all elements at once.
     fn take_all(&self, db: Database<'_>, may_take: &dyn Fn(&[u8]) -> bool) -> Option<Taken> {
@@ -116,6 +137,24 @@ impl<W: Stepwise + 'static> StepsOf<W> {
     /// The steps, before the first one.
     pub(crate) fn begin(wanted: W) -> Box<dyn Steps> {
         Box::new(StepsOf { wanted, progress: W::Progress::default() })
+    }
+
+    /// Takes elements until a step has taken any.
+    pub(crate) fn first(wanted: &W, db: Database<'_>, may_take: &dyn Fn(&[u8]) -> bool) -> FirstStep
+    where
+        W: Clone,
+    {
+        let mut progress = W::Progress::default();
+        loop {
+            match wanted.take_some(&mut progress, db, may_take) {
+                Step::Complete(taken) => return FirstStep::Complete(taken),
+                Step::Unfinished if W::has_taken(&progress) => {
+                    let steps = StepsOf { wanted: wanted.clone(), progress };
+                    return FirstStep::Unfinished(Box::new(steps));
+                }
+                Step::Unfinished => {}
+            }
+        }
     }
 }
 
@@ -179,11 +218,8 @@ impl Debug for Permission {
 pub(crate) enum Outcome {
     /// It is still waiting.
     Waiting,
-    /// Elements are being taken for it in several steps.
-    Serving {
-        /// Whether its time is up, which counts only if there was nothing to take.
-        is_time_up: bool,
-    },
+    /// Some elements were taken for it, and more are being taken.
+    Serving,
     /// It was served this result.
     Served(Taken),
     /// CLIENT UNBLOCK has ended its wait.
@@ -197,6 +233,16 @@ pub(crate) enum Outcome {
     OutOfMemory,
     /// Its wait has ended, and the outcome was taken.
     Over,
+}
+
+/// The result of an attempt to serve a client.
+pub(crate) enum Attempt {
+    /// It does not wait, or there was nothing for it.
+    Failed,
+    /// It was served.
+    Served,
+    /// It will have been served after these steps.
+    Begun(Box<dyn Steps>),
 }
 
 /// A waiting client.
@@ -253,51 +299,39 @@ impl Waiter {
         waits
     }
 
-    /// The steps in which it is served, if one is not enough.
-    pub(crate) fn steps(&self) -> Option<Box<dyn Steps>> {
-        self.wanted.steps()
-    }
-
-    /// Begins to serve it in steps: until their end, its wait can end only with its connection.
-    /// Returns whether it was waiting.
-    pub(crate) fn begin_serving(&self) -> bool {
-        let mut outcome = self.outcome.lock();
-        let waits = matches!(*outcome, Outcome::Waiting);
-        if waits {
-            *outcome = Outcome::Serving { is_time_up: false };
-        }
-        waits
-    }
-
-    /// Ends the steps with what was taken. Returns whether it was served.
-    pub(crate) fn end_serving(&self, taken: Option<Taken>) -> bool {
-        let mut outcome = self.outcome.lock();
-        let Outcome::Serving { is_time_up } = *outcome else { return false };
-        let is_served = taken.is_some();
-        *outcome = taken.map_or(Outcome::Waiting, Outcome::Served);
-        if is_served {
-            self.end_wait();
-        } else if is_time_up {
-            self.waker.wake_by_ref();
-        }
-        is_served
-    }
-
-    /// Serves it, if that is possible. Returns whether it was served.
+    /// Serves it, if that is possible, or begins to: from then on, its wait ends only with the rest
+    /// of the steps, or with its connection.
     pub(crate) fn serve(
         &self,
         db: Database<'_>,
         limits: &Limits,
         may_take: &dyn Fn(&[u8]) -> bool,
-    ) -> bool {
+    ) -> Attempt {
         let mut outcome = self.outcome.lock();
         if !matches!(*outcome, Outcome::Waiting) {
-            return false;
+            return Attempt::Failed;
         }
-        let Some(taken) = self.wanted.take(db, limits, may_take) else { return false };
-        *outcome = Outcome::Served(taken);
-        self.end_wait();
-        true
+        match self.wanted.begin_to_take(db, limits, may_take) {
+            FirstStep::Complete(None) => Attempt::Failed,
+            FirstStep::Complete(Some(taken)) => {
+                *outcome = Outcome::Served(taken);
+                self.end_wait();
+                Attempt::Served
+            }
+            FirstStep::Unfinished(steps) => {
+                *outcome = Outcome::Serving;
+                Attempt::Begun(steps)
+            }
+        }
+    }
+
+    /// Ends the steps with what was taken.
+    pub(crate) fn end_serving(&self, taken: Option<Taken>) {
+        let mut outcome = self.outcome.lock();
+        if matches!(*outcome, Outcome::Serving) {
+            *outcome = taken.map_or(Outcome::Waiting, Outcome::Served);
+            self.end_wait();
+        }
     }
 
     /// Makes the client's worker write the reply. From now on the client is not shown as waiting,
@@ -315,6 +349,11 @@ impl Waiter {
 
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The number of its client.
+    pub(crate) fn client(&self) -> u64 {
+        self.client.id
     }
 
     /// The client and the keys that it reads, if it is notified of their changes.
@@ -649,11 +688,8 @@ impl Waiting {
     /// `Outcome::Waiting` is returned. While it is being served, it goes on to wait.
     pub(crate) fn outcome(&self, is_time_up: bool) -> Outcome {
         let mut outcome = self.waiter.outcome.lock();
-        match &mut *outcome {
-            Outcome::Serving { is_time_up: is_noted } => {
-                *is_noted = is_time_up;
-                Outcome::Serving { is_time_up }
-            }
+        match *outcome {
+            Outcome::Serving => Outcome::Serving,
             Outcome::Waiting if !is_time_up => Outcome::Waiting,
             _ => std::mem::replace(&mut outcome, Outcome::Over),
         }

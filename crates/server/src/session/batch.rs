@@ -79,6 +79,7 @@ pub(super) fn execute<P: RequestProtocol>(
         let replied = out.len();
         let remainder = P::execute(request, client, environment, out);
         output_overhead.set(out.own_bytes());
+        let was_rejected = std::mem::take(&mut client.was_rejected);
         let &Request { args, start, end, .. } = request;
         let kind = P::kind(&request.work);
         let (request_bytes, reply_bytes) =
@@ -113,13 +114,14 @@ pub(super) fn execute<P: RequestProtocol>(
             *suspended = Some(request);
             return Batch { consumed: start, requests: executed, state: Some(state) };
         }
+        if was_rejected || kind.is_none() {
+            stopwatch.leave_out();
+        }
         if let Some(kind) = kind {
             let next = requests.get(place + 1).and_then(|next| P::kind(&next.work));
             if !stopwatch.joins_next(kind, next, (request_bytes, reply_bytes)) {
                 stopwatch.ran(place, executed(kind), next.is_none(), client, environment);
             }
-        } else {
-            client.was_rejected = false;
         }
         // A client that was killed runs no further requests.
         if client.closing || client.info.marks().contains(Marks::KILLED) {

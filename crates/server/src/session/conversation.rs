@@ -321,7 +321,8 @@ impl Session {
         let underway = suspended.take_underway();
         self.go_on(suspended, environment, out);
         let elsewhere = std::mem::take(&mut self.client.worked_elsewhere);
-        if let Some(mut underway) = underway {
+        let was_rejected = std::mem::take(&mut self.client.was_rejected);
+        if let Some(mut underway) = underway.filter(|_| !was_rejected) {
             if was_blocked {
                 underway.leave_out_wait(began);
             }

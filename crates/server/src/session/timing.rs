@@ -435,7 +435,7 @@ pub(crate) struct Stopwatch<'t> {
     arrivals: Arrivals,
     /// Whether requests of the same kind may share a reading.
     joins: bool,
-    /// Requests of the batch that had been executed at the latest reading.
+    /// Requests of the batch that had been executed at the latest reading, and those left out since.
     counted: usize,
 }
 
@@ -456,6 +456,13 @@ impl Stopwatch<'_> {
             && request_bytes < self.timing.bounds.large_request.get()
     }
 
+    /// Leaves a request out, which was refused before it ran: as in Redis it is in no log, which
+    /// clients that have not logged in could otherwise fill.
+    #[inline]
+    pub(crate) fn leave_out(&mut self) {
+        self.counted += 1;
+    }
+
     /// Records the execution of the request at `place` of the batch, and of those before it that
     /// share its reading. `is_last` tells whether no other follows.
     pub(crate) fn ran(
@@ -463,20 +470,13 @@ impl Stopwatch<'_> {
         place: usize,
         executed: Executed<'_>,
         is_last: bool,
-        client: &mut Client,
+        client: &Client,
         environment: &RequestEnvironment<'_>,
     ) {
-        let was_rejected = std::mem::take(&mut client.was_rejected);
         if self.timing.since.get() == 0 {
             return;
         }
-        if was_rejected {
-            // As in Redis, a request that was refused before it ran is in no log: clients that have
-            // not logged in could otherwise fill the logs.
-            self.timing.since.set(ticks::now());
-        } else {
-            self.read(place + 1, executed, client, environment);
-        }
+        self.read(place + 1, executed, client, environment);
         if !is_last {
             self.counted = place + 1;
             self.arrivals.first = self.arrivals.last;
@@ -537,7 +537,10 @@ impl Stopwatch<'_> {
     ) {
         let timing = self.timing;
         let now = ticks::now();
-        let count = (place - self.counted) as u64;
+        let count = place.saturating_sub(self.counted) as u64;
+        if count == 0 {
+            return timing.since.set(now);
+        }
         if timing.samplers.count(entry(executed.kind), count)
             || now.wrapping_sub(self.arrivals.first) >= timing.bounds.least.get()
             || executed.may_be_large(&timing.bounds)

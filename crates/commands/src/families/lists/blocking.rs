@@ -300,8 +300,10 @@ pub(crate) static BRPOPLPUSH: Command = Command {
 mod tests {
     use super::*;
     use crate::ClientInfo;
-    use crate::state::blocked::{NewWaiter, Outcome, Permission, Waiting};
-    use crate::testing::{Bench, converse};
+    use crate::state::blocked::{
+        Attempt, FirstStep, NewWaiter, Outcome, Permission, Step, Steps, Waiting,
+    };
+    use crate::testing::{Bench, START_MS, converse};
     use std::sync::Arc;
     use std::task::Waker;
 
@@ -420,16 +422,58 @@ mod tests {
 
     #[test]
     fn a_client_that_is_served_in_steps_waits_for_their_end() {
+        #[derive(Debug)]
+        struct InSteps;
+
+        impl Wanted for InSteps {
+            fn kind(&self) -> Kind {
+                Kind::List
+            }
+
+            fn destination(&self) -> Option<&Name> {
+                None
+            }
+
+            fn take(
+                &self,
+                _: Database<'_>,
+                _: &Limits,
+                _: &dyn Fn(&[u8]) -> bool,
+            ) -> Option<Taken> {
+                None
+            }
+
+            fn begin_to_take(
+                &self,
+                _: Database<'_>,
+                _: &Limits,
+                _: &dyn Fn(&[u8]) -> bool,
+            ) -> FirstStep {
+                FirstStep::Unfinished(Box::new(LastStep))
+            }
+        }
+
+        struct LastStep;
+
+        impl Steps for LastStep {
+            fn take_some(&mut self, _: Database<'_>, _: &dyn Fn(&[u8]) -> bool) -> Step {
+                Step::Complete(Some(Taken::WrongType))
+            }
+        }
+
         let mut bench = Bench::new();
-        let waiting = wait(&bench, 10, &["q"], elements(&["q"], None));
+        let waiting = wait(&bench, 10, &["q"], Box::new(InSteps));
         let waiter = bench.process.hooks.blocked.next(b"q", 0, 0, Some(Kind::List)).unwrap();
-        assert!(waiter.begin_serving() && !waiter.begin_serving());
+        let limits = bench.process.config.collection_limits();
+        let db = bench.store.database(0, &bench.counters, START_MS);
+        let serve = || waiter.serve(db, &limits, &|_| true);
+        assert!(matches!(serve(), Attempt::Begun(_)) && matches!(serve(), Attempt::Failed));
         bench.expect("CLIENT UNBLOCK 10", ":0|");
-        assert!(matches!(waiting.outcome(true), Outcome::Serving { .. }));
-        assert!(!waiter.end_serving(None), "there was nothing to take");
-        assert!(matches!(waiting.outcome(true), Outcome::Waiting), "its time is up");
-        assert!(!waiter.begin_serving());
-        assert!(!waiter.end_serving(Some(Taken::WrongType)));
+        assert!(matches!(waiting.outcome(true), Outcome::Serving), "although its time is up");
+        waiter.end_serving(None);
+        assert!(matches!(waiting.outcome(false), Outcome::Waiting));
+        bench.expect("RPUSH q x", ":1|");
+        assert_eq!(served(&waiting).as_deref(), Some("Served(WrongType)"));
     }
 
     #[test]

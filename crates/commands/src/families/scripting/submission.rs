@@ -21,7 +21,10 @@ pub(crate) fn submit(
             let waits = match &pending {
                 Some(pending) => pending,
                 None if gate::is_held(cx, true) => return Ok(JobProgress::WOKEN),
-                None => pending.insert(send(cx, row, asked, is_read_only)?),
+                None => {
+                    gate::admit_held(cx)?;
+                    pending.insert(send(cx, row, asked, is_read_only)?)
+                }
             };
             let Some(outcome) = waits.take() else { return Ok(JobProgress::WOKEN) };
             cx.client.info.mark(Marks::RUNS_SCRIPT, false);

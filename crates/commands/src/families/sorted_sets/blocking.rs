@@ -8,7 +8,7 @@ use crate::families::sorted_sets::span::Part;
 use crate::runtime::blocking::{Blocking, Reply, wait};
 use crate::runtime::context::Job;
 use crate::state::blocked::{
-    Name, Scored, Step, Steps, StepsOf, Stepwise, Taken, Wanted, has_other_type,
+    FirstStep, Name, Scored, Step, Steps, StepsOf, Stepwise, Taken, Wanted, has_other_type,
 };
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
@@ -72,6 +72,15 @@ impl Wanted for Members {
     ) -> Option<Taken> {
         self.take_all(db, may_take)
     }
+
+    fn begin_to_take(
+        &self,
+        db: Database<'_>,
+        _: &Limits,
+        may_take: &dyn Fn(&[u8]) -> bool,
+    ) -> FirstStep {
+        StepsOf::first(self, db, may_take)
+    }
 }
 
 /// The members that were popped so far.
@@ -84,6 +93,10 @@ struct Popping {
 
 impl Stepwise for Members {
     type Progress = Popping;
+
+    fn has_taken(progress: &Popping) -> bool {
+        !progress.members.is_empty()
+    }
 
     fn take_some(
         &self,

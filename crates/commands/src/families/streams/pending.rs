@@ -390,6 +390,8 @@ impl Search {
         let member = GroupMember { group: args.at(2), consumer: args.at(3) };
         loop {
             let most = (self.left, self.attempts);
+            // A shared stream would be copied when it is changed.
+            self.found.stream = None;
             let part = cx.db.claim_pending(key, member, self.from, most, &self.rules);
             let part = part.map_err(|reason| missing(reason, args))?;
             let found = part.claimed.len() + part.deleted.len();

@@ -9,7 +9,7 @@ use crate::runtime::blocking::{Blocking, wait};
 use crate::runtime::context::Job;
 use crate::runtime::multi_key;
 use crate::state::blocked::{
-    Name, Step, Steps, StepsOf, Stepwise, Streams, Taken, Wanted, has_other_type,
+    FirstStep, Name, Step, Steps, StepsOf, Stepwise, Streams, Taken, Wanted, has_other_type,
 };
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
@@ -314,6 +314,15 @@ impl Wanted for GroupReading {
     ) -> Option<Taken> {
         self.take_all(db, may_take)
     }
+
+    fn begin_to_take(
+        &self,
+        db: Database<'_>,
+        _: &Limits,
+        may_take: &dyn Fn(&[u8]) -> bool,
+    ) -> FirstStep {
+        StepsOf::first(self, db, may_take)
+    }
 }
 
 /// The entries that were delivered so far.
@@ -338,6 +347,11 @@ struct Delivered {
 
 impl Stepwise for GroupReading {
     type Progress = Delivery;
+
+    fn has_taken(progress: &Delivery) -> bool {
+        let Delivery { streams, current, .. } = progress;
+        !streams.is_empty() || current.count > 0 || !current.ids.is_empty()
+    }
 
     fn take_some(
         &self,

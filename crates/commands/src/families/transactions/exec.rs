@@ -23,7 +23,7 @@ use crate::state::key_costs::Cost;
 use crate::state::scripts::{Lease, Leased, Scripts, runs_scripts};
 use crate::state::transaction::{Queued, Transaction};
 use crate::state::watched_keys::Watches;
-use crate::{Context, Error, HookFlags, JobProgress, Keys, Suspension, When};
+use crate::{Context, Error, HookFlags, JobProgress, Keys, Marks, Suspension, When};
 use nagi_store::{Claim, ClaimProgress, Claiming, Intent, Store};
 use std::sync::Arc;
 use std::task::Waker;
@@ -145,8 +145,11 @@ impl Execution {
                 if self.is_held(cx) {
                     return Some(When::Woken);
                 }
+                cx.client.info.mark(Marks::WAITING, false);
                 let thread = (cx.server.scripts(), &cx.client.waker);
                 self.stage = Stage::first(&self.transaction, cx.db.store(), thread);
+                // If a script is slow by now, the transaction is refused.
+                return Some(When::NextTick);
             }
             Stage::Leasing(_) => return self.lease(cx),
             Stage::Gathering(claiming, cursor, awaited) => {
