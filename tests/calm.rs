@@ -281,6 +281,19 @@ fn settings_are_restored_after_ctrl_c() {
 }
 
 #[test]
+fn a_limit_that_memcached_cannot_restore_is_not_changed() {
+    let limit = ((300 << 20) + 1).to_string();
+    let server = Server::nagi_with(&["--maxmemory", &limit]);
+    let url = format!("memcached://{}", server.memcached_address());
+    let row = Calm::start(&format!("--i-may-destroy-data --only maxmemory {url}")).row();
+    assert_eq!(row["status"], "not-applicable", "{row}");
+    let reason = row["reason"].as_str().expect("text");
+    assert!(reason.contains("is not a whole number of MB"), "{reason}");
+    let kept = server.connect_resp().run("CONFIG GET maxmemory");
+    assert_eq!(kept.list()[1].text(), limit);
+}
+
+#[test]
 fn both_protocols_have_rows_and_state_their_gaps() {
     let server = Server::nagi();
     let page = std::env::temp_dir().join(format!("nagi-calm-{}.html", std::process::id()));

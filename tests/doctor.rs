@@ -475,10 +475,14 @@ fn a_key_that_costs_most_is_counted_and_the_count_ended() {
     assert_eq!(other.run("HOTKEYS GET"), Reply::Null);
     let shown = look_during(&resp(&server), &["--show-keys"], &mut work);
     assert!(shown.printed.contains("customer:alice"), "{}", shown.printed);
-    // A count that another user has started must not be changed.
+    // A count that another user has started must not be changed, not even after its end.
     other.check("HOTKEYS START METRICS 1 NET", "+OK\r\n");
     look_during(&resp(&server), &[], &mut work);
     other.check("HOTKEYS STOP", "+OK\r\n");
+    let ended = other.run("HOTKEYS GET");
+    assert_ne!(ended, Reply::Null);
+    look_during(&resp(&server), &[], &mut work);
+    assert_eq!(other.run("HOTKEYS GET"), ended);
 }
 
 #[test]

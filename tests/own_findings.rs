@@ -94,6 +94,24 @@ fn full_memory_is_found() {
 }
 
 #[test]
+fn writes_that_memcached_clients_are_refused_are_found() {
+    let server = nagi(&["--maxmemory", "8mb", "--maxmemory-policy", "noeviction"]);
+    let (mut client, mut number) = (server.connect_memcached(), 0);
+    let value = "v".repeat(10_000);
+    until("refused writes", || {
+        for _ in 0..200 {
+            number += 1;
+            client.send(format!("set key:{number} 0 0 10000\r\n{value}\r\n"));
+            client.line();
+        }
+        let found = findings(&server);
+        let mut verdicts = found.iter().filter_map(|it| it["verdict"].as_str());
+        verdicts.any(|it| it.contains("writes are refused")).then_some(())
+    })
+    .expect("they are found");
+}
+
+#[test]
 fn a_failed_save_is_found_until_one_succeeds() {
     let folder = std::env::temp_dir().join(format!("nagi-findings-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");

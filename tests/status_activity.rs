@@ -22,6 +22,18 @@ fn metric(server: &Server, series: &str) -> f64 {
 }
 
 #[test]
+fn memcached_requests_take_part_of_the_duration() {
+    let server = nagi(&[]);
+    let mut client = server.connect_memcached();
+    until("a millisecond", || {
+        client.send("get key\r\n".repeat(1000));
+        (0..1000).for_each(|_| assert_eq!(client.line(), "END"));
+        (auto(&server, "Total Duration") != "0").then_some(())
+    })
+    .expect("their time is counted");
+}
+
+#[test]
 fn a_script_that_runs_is_shown_as_busy() {
     let server = nagi(&["--workers", "1", "--busy-reply-threshold", "1"]);
     let mut client = server.connect_resp();

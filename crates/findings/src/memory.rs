@@ -31,9 +31,10 @@ fn at_its_limit(observation: &Observation) -> Evaluation {
         return Evaluation::Unknown("INFO memory".to_owned());
     };
     let evicted = increase(&["evicted_keys", "evictions"]).unwrap_or(0.0);
-    let refused = counters
-        .part_increase("errorstat_OOM", "count")
-        .unwrap_or(counters.increase("out_of_memory").unwrap_or(0.0));
+    // nagi has clients of both protocols, and counts their refusals separately, as Redis and
+    // memcached do.
+    let refused = counters.part_increase("errorstat_OOM", "count").unwrap_or(0.0)
+        + counters.increase("store_no_memory").unwrap_or(0.0);
     let rate = evicted / observation.seconds.max(0.1);
     let share = if limit > 0.0 { used / limit } else { 0.0 };
     let verdict = match refused > 0.0 {

@@ -425,6 +425,29 @@ fn from_within_only_rows_that_need_no_requests_are_evaluated() {
     assert_eq!(told, [("finding", "memory-at-its-limit")]);
 }
 
+#[test]
+fn refused_writes_of_both_protocols_are_found() {
+    let verdict = |change: &dyn Fn(&mut Observation)| {
+        let diagnosis = diagnose_with(|it| {
+            memcached_with(900, 1)(it);
+            set(it, "bytes", "50");
+            set(it, "limit_maxbytes", "100");
+            change(it);
+        });
+        let mut found = diagnosis.found.into_iter();
+        let found = found.find(|it| it.finding.name == "memory-at-its-limit");
+        found.map_or(String::new(), |it| it.evidence.verdict)
+    };
+    assert_eq!(verdict(&|_| {}), "");
+    let refused = verdict(&|it| set(it, "store_no_memory", "7"));
+    assert!(refused.contains("writes are refused: 7 "), "{refused}");
+    let both = verdict(&|it| {
+        set(it, "store_no_memory", "7");
+        set(it, "errorstat_OOM", "count=5");
+    });
+    assert!(both.contains("writes are refused: 12 "), "{both}");
+}
+
 /// Adds an event to the latency monitor.
 fn note(observation: &mut Observation, name: &str, longest_ms: u64) {
     let event = LatencyEvent { name: name.to_owned(), count: 3, longest_ms };
@@ -532,7 +555,7 @@ prop_compose! {
 }
 
 /// Names of figures that rows evaluate.
-const FIGURES: [&str; 27] = [
+const FIGURES: [&str; 28] = [
     "aof_delayed_fsync",
     "aof_enabled",
     "aof_last_write_status",
@@ -553,6 +576,7 @@ const FIGURES: [&str; 27] = [
     "rdb_last_bgsave_status",
     "rejected_by_protected_mode",
     "rejected_connections",
+    "store_no_memory",
     "total_commands_processed",
     "total_connections_received",
     "total_forks",

@@ -72,6 +72,7 @@ pub(super) fn is_sorted_and_filtered(stage: &mut Stage) -> Result<()> {
         })
         .collect();
     open(&mut tab, &server)?;
+    tells_numbers_from_addresses(&mut tab)?;
     tab.until("all requests", "column('clients', 'Requests').includes('100')")?;
     for (name, direction, expected) in [
         ("Name", "ascending", "apple,banana,cherry"),
@@ -98,6 +99,21 @@ pub(super) fn is_sorted_and_filtered(stage: &mut Stage) -> Result<()> {
     drop(clients);
     tab.until("an empty list", "column('clients', 'Name').length === 0")?;
     check(&mut tab, &server)
+}
+
+/// The page's script compares only numbers as numbers.
+fn tells_numbers_from_addresses(tab: &mut Tab<'_>) -> Result<()> {
+    for (text, kind) in [
+        ("1,234.5", "number"),
+        ("12.3 %", "number"),
+        ("10.0.0.9", "string"),
+        ("127.0.0.1:6379", "string"),
+        ("", "string"),
+    ] {
+        let cell = format!("{{ cells: [{{ textContent: '{text}' }}] }}");
+        tab.check(&format!("typeof value({cell}, 0) === '{kind}'"))?;
+    }
+    Ok(())
 }
 
 /// The server applies the menu of states, and the address contains the selected state.

@@ -217,9 +217,10 @@ fn on_copies<'k>(
 /// The request sent to copies together with that to the first server.
 fn copy_at_once<'k>(request: &Request<'k>) -> Option<Request<'k>> {
     match request {
-        Request::Store { mode: Mode::Set, .. } | Request::Delete { .. } | Request::Touch { .. } => {
-            Some(request.clone())
-        }
+        Request::Store { mode: Mode::Set, .. }
+        | Request::Delete { .. }
+        | Request::Touch { .. }
+        | Request::Quietly { .. } => Some(request.clone()),
         Request::GetAndTouch { key, expiry } => Some(Request::Touch { key, expiry: *expiry }),
         _ => None,
     }

@@ -116,6 +116,29 @@ fn copies_are_written_and_never_left_old() {
     assert_eq!(cache.take_replica_failures(), []);
 }
 
+#[test]
+fn quiet_writes_reach_the_copies() {
+    let peers = [(); 3].map(|()| Peer::fresh("memcached"));
+    let keys = names(150);
+    let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+    for dialect in [Dialect::Text, Dialect::Meta, Dialect::Binary] {
+        let mut cache = replicated(&peers, dialect, 1, false);
+        let found = |cache: &Cache| {
+            let home = cache.ring().locate(keys[0]).unwrap();
+            let all = copies(&peers, dialect, "key-0");
+            [0, 1, 2].map(|place| all[(home + place) % 3].clone())
+        };
+        let items = |value| keys.iter().map(|key| (*key, Item::new(value))).collect::<Vec<_>>();
+        assert!(cache.set_many(&items(b"old")).iter().all(Result::is_ok));
+        assert_eq!(cache.set_many_quietly(&items(b"new")), []);
+        let new = Some("new".to_owned());
+        assert_eq!(found(&cache), [new.clone(), new, None], "{dialect:?}");
+        assert_eq!(cache.delete_many_quietly(&keys), []);
+        assert_eq!(found(&cache), [None, None, None], "{dialect:?}");
+        assert_eq!(cache.take_replica_failures(), []);
+    }
+}
+
 /// Every key can be read while a server is stopped, at the cost of one time-out.
 fn read_from_copies(name: &str, dialect: Dialect) {
     let peers = [(); 3].map(|()| Peer::fresh(name));

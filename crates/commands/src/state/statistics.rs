@@ -197,6 +197,15 @@ pub struct Statistics {
     pub(crate) activity: Activity,
 }
 
+/// The work of all workers since the process started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// Bytes sent.
+    pub(crate) sent_bytes: u64,
+    /// The execution time of commands and memcached's verbs, in nanoseconds.
+    pub(crate) busy_ns: u64,
+}
+
 #[derive(Debug, Default)]
 struct Baseline {
     totals: Totals,
@@ -219,6 +228,11 @@ impl Tally {
         let Some(command) = self.commands.get(index) else { return };
         command.busy_ns.add(ns * calls);
         command.latencies.get_or_init(Box::default).add(ns, calls);
+    }
+
+    /// Counts the time of `calls` memcached verbs, of `ns` nanoseconds each.
+    pub fn time_verbs(&self, calls: u64, ns: u64) {
+        self.verbs.busy_ns.add(ns * calls);
     }
 
     /// Counts a command that was refused before it ran.
@@ -287,8 +301,9 @@ impl Statistics {
     /// The sum over all workers since the last reset.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        let mut totals = self.sum();
         let baseline = self.baseline();
+        // Under the lock, since a sum from before a reset would be less than its baseline.
+        let mut totals = self.sum();
         let baseline = &baseline.totals;
         totals.subtract(baseline);
         totals.verbs.subtract(&baseline.verbs);
@@ -330,8 +345,9 @@ impl Statistics {
     /// The latencies of the command with this index since the last reset; `None` if there were no
     /// calls.
     pub(crate) fn latencies(&self, index: usize) -> Option<Distribution> {
+        let baseline = self.baseline();
         let mut latencies = self.all_latencies(index)?;
-        if let Some(before) = self.baseline().latencies.get(&index) {
+        if let Some(before) = baseline.latencies.get(&index) {
             latencies.subtract(before);
         }
         (latencies.count() > 0).then_some(latencies)
@@ -381,6 +397,17 @@ impl Statistics {
             tally.commands.iter().map(|it| it.calls.get()).sum::<u64>() + tally.verbs.calls.get()
         };
         self.workers.iter().map(calls).collect()
+    }
+
+    /// The work of all workers since the process started.
+    pub(crate) fn work(&self) -> Work {
+        let mut work = Work::default();
+        for tally in &self.workers {
+            let commands = tally.commands.iter().map(|command| command.busy_ns.get());
+            work.busy_ns += commands.sum::<u64>() + tally.verbs.busy_ns.get();
+            work.sent_bytes += tally.output_bytes.get();
+        }
+        work
     }
 
     /// The number of receives and sends of each worker since the process started.
@@ -435,5 +462,37 @@ impl Statistics {
             }
         }
         totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    /// A total that is less than its baseline would wrap, to almost 2^64.
+    #[test]
+    fn a_reset_at_the_same_time_makes_no_count_wrap() {
+        const RESETS: u64 = 20_000;
+        let statistics = Statistics::new(4, 2);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let tally = statistics.worker(0);
+                for _ in 0..RESETS {
+                    tally.connections.add(1);
+                    tally.count_call(0);
+                    tally.time_calls(0, 1, 1000);
+                    statistics.reset();
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+            while !is_over.load(Ordering::Relaxed) {
+                let totals = statistics.totals();
+                let latencies = statistics.latencies(0).map_or(0, |it| it.count());
+                let counts = [totals.connections, totals.commands[0].calls, latencies];
+                assert!(counts.iter().all(|count| *count <= RESETS), "{counts:?}");
+            }
+        });
     }
 }

@@ -8,6 +8,8 @@ macro_rules! tallies {
         #[derive(Debug, Default)]
         pub(crate) struct VerbTally {
             pub(crate) calls: Counter,
+            /// The execution time, in nanoseconds.
+            pub(crate) busy_ns: Counter,
             $(pub(crate) $name: Counter,)+
         }
 
@@ -32,6 +34,11 @@ macro_rules! tallies {
             pub(crate) fn subtract(&mut self, baseline: &VerbTotals) {
                 self.calls = self.calls.wrapping_sub(baseline.calls);
                 $(self.$name = self.$name.wrapping_sub(baseline.$name);)+
+            }
+
+            /// Writes that were refused for lack of memory.
+            pub(crate) fn no_memory(&self) -> u64 {
+                self.no_memory
             }
 
             /// Values that were stored, or that a client tried to store.

@@ -1,5 +1,6 @@
 //! Samples of connections, for the lists on pages.
 
+use super::sample::per_second;
 use crate::state::http_tally::HttpConnection;
 use crate::{ClientInfo, Marks, Server};
 use nagi_store::ticks;
@@ -7,6 +8,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// A connection at the time of a sample.
 #[derive(Clone, Debug, Default)]
@@ -57,11 +59,11 @@ pub struct ClientSample {
     pub(super) busy_ticks: u64,
 }
 
-/// Lists all connections, the oldest first. `before` are the connections of the previous sample,
-/// taken `passed_ms` milliseconds earlier.
+/// Lists all connections, the oldest first. `before` are the connections of the previous sample, if
+/// it listed them, and the time since then.
 pub(super) fn list(
     server: &dyn Server,
-    (before, passed_ms): (&[ClientSample], u64),
+    before: Option<(&[ClientSample], Duration)>,
     now_ms: u64,
 ) -> Vec<ClientSample> {
     /// The number of ticks to convert, large enough for an exact length of a tick.
@@ -77,14 +79,17 @@ pub(super) fn list(
         let names = client.names().clone();
         let counted = client.shown_counters();
         let requests = counted.requests;
-        let known = before.binary_search_by_key(&client.id, |it| it.id).ok();
-        let known = known.and_then(|place| before.get(place));
-        let per_second = |now: u64, before: Option<u64>| {
-            before.map_or(0, |before| now.saturating_sub(before)) * 1000 / passed_ms.max(1)
+        // A connection that was not listed has been opened since, so all of its counts are new.
+        let rate = |now: u64, count: fn(&ClientSample) -> u64| {
+            before.map_or(0, |(listed, passed)| {
+                let known = listed.binary_search_by_key(&client.id, |it| it.id).ok();
+                let known = known.and_then(|place| listed.get(place)).map_or(0, count);
+                per_second(now.saturating_sub(known), passed)
+            })
         };
         let bytes = [counted.received_bytes, counted.sent_bytes];
         let busy_ticks = counted.busy_ticks;
-        let busy_ticks_per_second = per_second(busy_ticks, known.map(|it| it.busy_ticks));
+        let busy_ticks_per_second = rate(busy_ticks, |it| it.busy_ticks);
         let since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
         let library = format!("{} {}", names.library_name, names.library_version);
         let of_resp = match client.resp.load(Relaxed) {
@@ -114,11 +119,8 @@ pub(super) fn list(
             received_bytes: bytes[0],
             sent_bytes: bytes[1],
             requests,
-            requests_per_second: per_second(requests, known.map(|it| it.requests)),
-            bytes_per_second: per_second(
-                bytes.iter().sum(),
-                known.map(|it| it.received_bytes + it.sent_bytes),
-            ),
+            requests_per_second: rate(requests, |it| it.requests),
+            bytes_per_second: rate(bytes.iter().sum(), |it| it.received_bytes + it.sent_bytes),
             busy_ns: ns(busy_ticks),
             busy_ns_per_second: ns(busy_ticks_per_second),
             busy_ticks,

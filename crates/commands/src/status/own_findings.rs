@@ -7,6 +7,7 @@ use nagi_findings::{Diagnosis, UNREAD_BYTES, diagnose_from_within};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// The number of samples that are kept: twenty seconds, and the sample at their start.
 const MAX_MOMENTS: usize = 21;
@@ -23,8 +24,8 @@ const MANY_REQUESTS: f64 = 5000.0;
 /// Figures at one moment.
 #[derive(Debug)]
 pub(super) struct Moment {
-    /// The time, in milliseconds since 1970.
-    pub(super) at_ms: u64,
+    /// The time.
+    pub(super) at: Instant,
     /// Counters by their names in INFO.
     pub(super) counters: BTreeMap<String, String>,
     /// The running time of each worker's thread, in nanoseconds.
@@ -51,7 +52,7 @@ impl Moments {
         let (Some(first), Some(last)) = (self.0.front(), self.0.back()) else {
             return Diagnosis::default();
         };
-        let seconds = last.at_ms.saturating_sub(first.at_ms) as f64 / 1000.0;
+        let seconds = last.at.duration_since(first.at).as_secs_f64();
         let behind = self.0.len().saturating_sub(LISTS);
         let counters = Counters { before: first.counters.clone(), after: last.counters.clone() };
         let sample = keys.filter(|(requests, _)| *requests >= MANY_REQUESTS);
@@ -118,11 +119,20 @@ pub(super) fn remarkable_clients(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::LazyLock;
+    use std::time::Duration;
+
+    /// A time on one clock for all moments of a test.
+    fn at(ms: u64) -> Instant {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        *START + Duration::from_millis(ms)
+    }
 
     fn moment(at_ms: u64, counters: &[(&str, &str)], cpu_ns: u64) -> Arc<Moment> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let counters = counters.iter().map(owned).collect();
-        Arc::new(Moment { at_ms, counters, cpu_ns: vec![0, cpu_ns], clients: Some(Vec::new()) })
+        let (at, cpu_ns) = (at(at_ms), vec![0, cpu_ns]);
+        Arc::new(Moment { at, counters, cpu_ns, clients: Some(Vec::new()) })
     }
 
     fn names(moments: &Moments, keys: Option<(f64, f64)>) -> Vec<&'static str> {
@@ -173,8 +183,8 @@ mod tests {
             let client = |output_bytes| seen::Client { id: 7, output_bytes, ..<_>::default() };
             let moments = bytes.into_iter().enumerate().map(|(second, bytes)| {
                 let clients = Some(vec![client(bytes)]);
-                let (at_ms, counters) = (second as u64 * 1000, BTreeMap::new());
-                Arc::new(Moment { at_ms, counters, cpu_ns: Vec::new(), clients })
+                let (at, counters) = (at(second as u64 * 1000), BTreeMap::new());
+                Arc::new(Moment { at, counters, cpu_ns: Vec::new(), clients })
             });
             names(&Moments(moments.collect()), None)
         };

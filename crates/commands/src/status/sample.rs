@@ -8,6 +8,7 @@ use crate::state::large_values::LargeValue;
 use crate::state::phases::PhaseTotals;
 use crate::state::saves::Saves;
 use crate::state::slow_log::SlowRequest;
+use crate::state::statistics::Work;
 use crate::state::usage::{self, Usage};
 use crate::status::clients::{self, ClientSample};
 use crate::status::history::History;
@@ -18,8 +19,10 @@ use nagi_store::Store;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// The shortest time between samples over which rates are computed.
+const SHORTEST: Duration = Duration::from_millis(1);
 /// The number of slow requests on a page.
 const LATEST_SLOW: usize = 20;
 
@@ -36,6 +39,8 @@ pub struct Sample {
     pub started_at_ms: u64,
     /// When it was taken, in milliseconds since 1970.
     pub at_ms: u64,
+    /// The same moment for intervals, which changes of the system's clock do not affect.
+    at: Instant,
     /// The delay with which this sample was taken.
     pub lateness: Duration,
     /// The longest delay of any sample.
@@ -54,6 +59,8 @@ pub struct Sample {
     pub clients: Option<Vec<ClientSample>>,
     /// Maximum number of connections (maxclients).
     pub max_clients: u64,
+    /// The work of the workers since the process started.
+    pub(crate) work: Work,
     /// The counts of the workers since the last reset.
     pub totals: Totals,
     /// The counts of the server for HTTP since the last reset.
@@ -244,7 +251,7 @@ impl Sample {
             Sample::read(server, store, connections, previous, latenesses, lists_clients);
         let before = previous.map_or_else(Moments::default, |it| it.moments.clone());
         sample.moments = before.with(Moment {
-            at_ms: sample.at_ms,
+            at: sample.at,
             counters: counters(&sample),
             cpu_ns: sample.workers.iter().map(|worker| worker.cpu_ns).collect(),
             clients: remarkable_clients(server, sample.connections()),
@@ -266,7 +273,8 @@ impl Sample {
     ) -> Sample {
         let statistics = server.statistics();
         let totals = statistics.totals();
-        let now_ms = store.now_ms();
+        let (now_ms, at) = (store.now_ms(), Instant::now());
+        let passed = previous.map_or(Duration::ZERO, |it| at.duration_since(it.at)).max(SHORTEST);
         let (used_bytes, client_bytes) = (store.used_bytes(), store.client_bytes());
         let usage = Usage::read();
         let mut hot_keys = previous.map_or_else(KeySample::default, |it| it.hot_keys.clone());
@@ -277,14 +285,12 @@ impl Sample {
         let phases = if has_pages { statistics.phases() } else { PhaseTotals::default() };
         let changes = store.totals();
         let saves = server.saves();
-        let before = previous.map_or((&[] as &[_], 0), |sample| {
-            let clients = sample.clients.as_deref().unwrap_or_default();
-            (clients, now_ms.saturating_sub(sample.at_ms))
-        });
-        let (workers, scripts) = workers(server, connections, previous, now_ms);
+        let before = previous.and_then(|sample| Some((sample.clients.as_deref()?, passed)));
+        let (workers, scripts) = workers(server, connections, previous, passed);
         Sample {
             started_at_ms: server.process().started_at_ms,
             at_ms: now_ms,
+            at,
             lateness,
             longest_lateness,
             is_loading: server.hooks().reasons().contains(HookFlags::LOADING),
@@ -295,6 +301,7 @@ impl Sample {
             clients: lists_clients.then(|| clients::list(server, before, now_ms)),
             max_clients: server.config().maxclients.get(),
             http: statistics.http_totals(),
+            work: statistics.work(),
             families: families(server, &totals),
             memcached_requests: totals.verbs.calls(),
             totals,
@@ -386,6 +393,7 @@ fn counters(sample: &Sample) -> BTreeMap<String, String> {
         ("expired_keys", sample.keyspace.expired),
         ("client_output_buffer_limit_disconnections", totals.output_limit_disconnections),
         ("rdb_changes_since_last_save", sample.saves.unsaved_changes),
+        ("store_no_memory", totals.verbs.no_memory()),
     ];
     let mut counters: BTreeMap<String, String> =
         figures.into_iter().map(|(name, figure)| (name.to_owned(), figure.to_string())).collect();
@@ -396,24 +404,28 @@ fn counters(sample: &Sample) -> BTreeMap<String, String> {
     counters
 }
 
+/// A count that has grown by `grown` in this time, per second.
+pub(super) fn per_second(grown: u64, passed: Duration) -> u64 {
+    (grown as f64 / passed.as_secs_f64()) as u64
+}
+
 /// The activity of each worker and of the script thread.
 fn workers(
     server: &dyn Server,
     connections: &[usize],
     previous: Option<&Sample>,
-    now_ms: u64,
+    passed: Duration,
 ) -> (Vec<WorkerSample>, WorkerSample) {
     let process = server.process();
-    let passed_ms = previous.map_or(0, |it| now_ms.saturating_sub(it.at_ms)).max(1);
     let sample = |thread: Option<&OnceLock<i32>>, before: Option<&WorkerSample>, requests| {
         let thread = thread.and_then(|thread| thread.get().copied());
         let cpu_ns = thread.and_then(usage::thread_time_ns).unwrap_or(0);
         let mut worker = WorkerSample { requests, cpu_ns, ..Default::default() };
         if let Some(before) = before {
             let ran_ns = cpu_ns.saturating_sub(before.cpu_ns);
-            worker.busy = (ran_ns as f64 / (passed_ms as f64 * 1e6)).min(1.0);
+            worker.busy = (ran_ns as f64 / passed.as_nanos() as f64).min(1.0);
             worker.requests_per_second =
-                requests.saturating_sub(before.requests) * 1000 / passed_ms;
+                per_second(requests.saturating_sub(before.requests), passed);
         }
         worker
     };
@@ -442,4 +454,52 @@ fn families(server: &dyn Server, totals: &Totals) -> BTreeMap<&'static str, Comm
         family.failed += counted.failed;
     }
     families
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClientInfo;
+    use crate::testing::Bench;
+
+    fn sample(bench: &Bench, previous: Option<&Sample>, lists_clients: bool) -> Sample {
+        let (server, store) = (&bench.process, &bench.store);
+        Sample::take(server, store, &[0], previous, [Duration::ZERO; 2], lists_clients)
+    }
+
+    #[test]
+    fn changes_of_the_system_clock_affect_no_rate() {
+        let bench = Bench::new();
+        let first = sample(&bench, None, true);
+        let tally = bench.process.statistics.worker(0);
+        (0..600).for_each(|_| tally.count_call(0));
+        bench.process.clients[0].requests.add(600);
+        bench.counters.evicted.add(600);
+        bench.advance_ms(3_600_000);
+        let second = sample(&bench, Some(&first), true);
+        assert!(second.workers[0].requests_per_second > 0, "{second:?}");
+        let requests = second.clients.iter().flatten().map(|it| it.requests_per_second);
+        assert!(requests.sum::<u64>() > 0, "{second:?}");
+        // One eviction a second is a finding.
+        let found: Vec<&str> = second.diagnosis.found.iter().map(|it| it.finding.name).collect();
+        assert_eq!(found, ["memory-at-its-limit"]);
+    }
+
+    #[test]
+    fn the_rates_of_a_new_connection_count_from_zero() {
+        let mut bench = Bench::new();
+        let [listed, unlisted] = [true, false].map(|lists| sample(&bench, None, lists));
+        let client = ClientInfo { id: 3, ..ClientInfo::default() };
+        client.requests.add(1_000_000);
+        client.received_bytes.add(1_000_000);
+        bench.process.clients.push(Arc::new(client));
+        let rates = |previous| {
+            let clients = sample(&bench, previous, true).clients.expect("a list");
+            let client = clients.iter().find(|client| client.id == 3).expect("the new one");
+            [client.requests_per_second, client.bytes_per_second]
+        };
+        assert!(rates(Some(&listed)).iter().all(|rate| *rate > 0), "{:?}", rates(Some(&listed)));
+        // When there was no list, it may be old.
+        assert_eq!([rates(Some(&unlisted)), rates(None)], [[0; 2]; 2]);
+    }
 }

@@ -8,6 +8,7 @@ use super::list_options::ListOptions;
 use super::sample::Sample;
 use crate::VERSION;
 use crate::state::large_values::LargeValue;
+use crate::state::statistics::Work;
 use serde_json::{Map, Value, json};
 
 /// The lines of `?auto`. Scrapers split the version at its slash and dots.
@@ -16,9 +17,9 @@ pub fn auto(sample: &Sample) -> String {
     let uptime_s = sample.uptime_s();
     let [user, system] = sample.cpu.map(|time| time.as_secs_f64());
     let per_second = |count: f64| count / uptime_s.max(1) as f64;
-    let (requests, sent) = (sample.requests(), sample.totals.output_bytes);
+    // All of these count from the start, since they are divided by the uptime and by each other.
+    let (requests, Work { sent_bytes, busy_ns }) = (sample.requests(), sample.work);
     let busy = sample.busy_workers();
-    let duration_ns: u64 = sample.families.values().map(|family| family.busy_ns).sum();
     let server = [
         ("ServerVersion", format!("nagi/{VERSION}")),
         ("ServerMPM", "worker".to_owned()),
@@ -29,8 +30,8 @@ pub fn auto(sample: &Sample) -> String {
     let load = ["Load1", "Load5", "Load15"].into_iter().zip(sample.load.into_iter().flatten());
     let counts = [
         ("Total Accesses", requests.to_string()),
-        ("Total kBytes", (sent / 1024).to_string()),
-        ("Total Duration", (duration_ns / 1_000_000).to_string()),
+        ("Total kBytes", (sent_bytes / 1024).to_string()),
+        ("Total Duration", (busy_ns / 1_000_000).to_string()),
         ("CPUUser", format!("{user:.2}")),
         ("CPUSystem", format!("{system:.2}")),
         ("CPUChildrenUser", "0".to_owned()),
@@ -38,8 +39,8 @@ pub fn auto(sample: &Sample) -> String {
         ("CPULoad", format!("{:.6}", per_second(user + system) * 100.0)),
         ("Uptime", uptime_s.to_string()),
         ("ReqPerSec", format!("{:.6}", per_second(requests as f64))),
-        ("BytesPerSec", format!("{:.6}", per_second(sent as f64))),
-        ("BytesPerReq", format!("{:.6}", sent as f64 / requests.max(1) as f64)),
+        ("BytesPerSec", format!("{:.6}", per_second(sent_bytes as f64))),
+        ("BytesPerReq", format!("{:.6}", sent_bytes as f64 / requests.max(1) as f64)),
         ("BusyWorkers", busy.to_string()),
         ("IdleWorkers", sample.idle_workers().to_string()),
         ("Processes", "1".to_owned()),
@@ -75,7 +76,7 @@ pub fn json(sample: &Sample, options: &ListOptions) -> String {
     let page = json!({
         "Uptime": (sample.started_at_ms / 1000).to_string(),
         "TotalAccesses": sample.requests().to_string(),
-        "TotalKbytes": (sample.totals.output_bytes / 1000).to_string(),
+        "TotalKbytes": (sample.work.sent_bytes / 1000).to_string(),
         "BusyWorkers": busy.to_string(),
         "IdleWorkers": sample.idle_workers().to_string(),
         "stats": listed.into_iter().map(connection).collect::<Vec<_>>(),
@@ -253,4 +254,38 @@ fn connection(client: &ClientSample) -> Value {
         "busy_ns": client.busy_ns,
         "busy_ns_per_second": client.busy_ns_per_second,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+    use std::time::Duration;
+
+    #[test]
+    fn totals_and_their_rates_are_those_since_the_start() {
+        let bench = Bench::new();
+        let tally = bench.process.statistics.worker(0);
+        (0..10).for_each(|_| tally.count_call(0));
+        tally.output_bytes.add(20_480);
+        tally.time_calls(0, 10, 3_000_000);
+        tally.time_verbs(2, 5_000_000);
+        bench.process.statistics.reset();
+        bench.advance_ms(10_000);
+        let (server, store) = (&bench.process, &bench.store);
+        let sample = Sample::take(server, store, &[0], None, [Duration::ZERO; 2], true);
+        let lines = auto(&sample);
+        for expected in [
+            "Total Accesses: 10",
+            "Total kBytes: 20",
+            "Total Duration: 40",
+            "ReqPerSec: 1.000000",
+            "BytesPerSec: 2048.000000",
+            "BytesPerReq: 2048.000000",
+        ] {
+            assert!(lines.lines().any(|line| line == expected), "{expected}: {lines}");
+        }
+        let page: Value = serde_json::from_str(&json(&sample, &ListOptions::default())).unwrap();
+        assert_eq!((&page["TotalAccesses"], &page["TotalKbytes"]), (&"10".into(), &"20".into()));
+    }
 }

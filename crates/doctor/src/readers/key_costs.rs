@@ -5,16 +5,24 @@ use nagi_findings::observation::KeyCosts;
 use nagi_load::wire::{Answer, Wire};
 
 /// Starts the server's count, for a little longer than `seconds`. Returns whether the count has
-/// started. A count that another client has started is neither changed nor read.
+/// started. The count of another client is neither changed nor read, even if it has ended: its
+/// result stays until HOTKEYS RESET, and a new count would replace it.
 ///
 /// # Errors
 /// The server cannot be queried, or refuses; the error is one line.
 pub(crate) fn start_key_costs(wire: &mut Wire, seconds: f64) -> Result<bool, String> {
+    match wire.run("HOTKEYS GET") {
+        Ok(Answer::Null) => {}
+        Ok(_) => return Ok(false),
+        Err(why) if is_unknown(&why) => return Ok(false),
+        Err(why) => return Err(why),
+    }
     // The count ends after this time even if this program does not end it.
     let seconds = seconds.ceil() as u64 + 10;
     match wire.run(&format!("HOTKEYS START METRICS 1 CPU COUNT 10 DURATION {seconds}")) {
         Ok(_) => Ok(true),
-        Err(why) if is_unknown(&why) || why.contains("in progress") => Ok(false),
+        // Another client has started one meanwhile.
+        Err(why) if why.contains("in progress") => Ok(false),
         Err(why) => Err(why),
     }
 }

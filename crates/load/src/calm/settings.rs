@@ -47,9 +47,10 @@ impl<'a> Settings<'a> {
     /// Changes memcached's memory limit, in MB, and keeps its previous value.
     ///
     /// # Errors
-    /// The server refuses.
+    /// The server refuses, or its previous limit could not be restored.
     pub(crate) fn set_memlimit(&mut self, megabytes: u64) -> Result<(), String> {
-        let before = self.server.limit_bytes()?.ok_or("stats have no limit_maxbytes")? >> 20;
+        let before = self.server.limit_bytes()?.ok_or("stats have no limit_maxbytes")?;
+        let before = whole_megabytes(before)?;
         self.before.push(("cache_memlimit".to_owned(), before.to_string()));
         self.changed.push(("cache_memlimit".to_owned(), megabytes.to_string()));
         let mut wire = self.server.connect()?;
@@ -93,6 +94,20 @@ impl<'a> Settings<'a> {
             .or_error("CONFIG SET")
             .map(drop)
     }
+}
+
+/// Converts a memory limit to megabytes, the unit of `cache_memlimit`.
+///
+/// # Errors
+/// The limit is not a whole number of megabytes, as nagi's `maxmemory` may be.
+pub(crate) fn whole_megabytes(limit_bytes: u64) -> Result<u64, String> {
+    if limit_bytes % (1 << 20) != 0 {
+        return Err(format!(
+            "its limit of {limit_bytes} bytes is not a whole number of MB, so cache_memlimit could \
+             not restore it: set such a limit, or use redis://"
+        ));
+    }
+    Ok(limit_bytes >> 20)
 }
 
 impl Drop for Settings<'_> {

@@ -419,6 +419,14 @@ impl<'a> Metrics<'a> {
         }
     }
 
+    /// Counts the time of `calls` requests of a kind, of `ns` nanoseconds each.
+    fn time(&self, kind: RequestKind, calls: u64, ns: u64) {
+        match kind {
+            RequestKind::Command(entry) => self.tally.time_calls(entry.index, calls, ns),
+            RequestKind::Verb => self.tally.time_verbs(calls, ns),
+        }
+    }
+
     fn log(&self, request: &Arc<SlowRequest>, is_slow: bool) {
         self.statistics.command_logs.add(request, is_slow, self.config.log_limits());
     }
@@ -578,10 +586,8 @@ impl Stopwatch<'_> {
         };
         // Each call that may take long is counted.
         let calls = if is_brief(executed.kind) { weight } else { count };
-        if let Some(entry) =
-            entry(executed.kind).filter(|_| settings.tracks && calls > 0 && !is_queued)
-        {
-            metrics.tally.time_calls(entry.index, calls, phases.execute_ns);
+        if settings.tracks && calls > 0 && !is_queued {
+            metrics.time(executed.kind, calls, phases.execute_ns);
         }
         if weight > 0 && (settings.tracks || is_slow || is_large) {
             timing.keep(executed, (phases, now), weight, client, metrics);
@@ -666,8 +672,8 @@ impl Timing {
         let since_ns = self.ns(now.saturating_sub(arrived));
         phases.queue_ns = since_ns.saturating_sub(phases.execute_ns);
         request.phases = phases;
-        if let Some(entry) = entry(kind).filter(|_| settings.tracks) {
-            metrics.tally.time_calls(entry.index, 1, phases.execute_ns);
+        if settings.tracks {
+            metrics.time(kind, 1, phases.execute_ns);
         }
         let slow = settings.are_passed_by_request(kind, phases);
         let request = Arc::new(request);

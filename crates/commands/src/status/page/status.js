@@ -15,8 +15,9 @@ const orders = new Map();
 
 function value(row, column) {
   const text = row.cells[column].textContent;
-  const number = parseFloat(text.replaceAll(",", ""));
-  return /^[\d.,]+ ?%?$/.test(text) ? number : text;
+  // Addresses consist of digits and dots too.
+  const isNumber = /^\d[\d,]*(\.\d+)?( ?%)?$/.test(text);
+  return isNumber ? parseFloat(text.replaceAll(",", "")) : text;
 }
 
 function compare(first, second) {

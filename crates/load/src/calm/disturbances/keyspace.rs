@@ -7,6 +7,7 @@ use super::super::context::{SMALL_KEY_BYTES, StepContext};
 use super::super::probe::PREFIX;
 use super::super::scale::Scale;
 use super::super::server::Server;
+use super::super::settings::whole_megabytes;
 use super::row::{Disturbance, anything, needs_resp, nothing};
 use crate::clock::{SECOND, now_ns, unix_ms};
 
@@ -152,7 +153,7 @@ fn can_lower_limit(server: &Server, scale: &Scale) -> Result<(), String> {
     if limit < scale.limit_bytes {
         return Err(format!("its limit of {} MB is below the one to set", limit >> 20));
     }
-    Ok(())
+    whole_megabytes(limit).map(drop)
 }
 
 fn limit_memory(context: &mut StepContext<'_>) -> Result<(), String> {
