@@ -183,3 +183,61 @@ fn nothing_is_accepted_once_it_has_stopped() {
         }
     }
 }
+
+/// Without save points, so that the signal itself asks for no save.
+#[test]
+fn a_signal_does_not_cancel_a_save_that_a_client_waits_for() {
+    for command in ["SHUTDOWN SAVE", "SAVE"] {
+        let folder = Folder::new("signal-during-save");
+        let mut server = folder.nagi(&["--save", "", "--busy-reply-threshold", "50"]);
+        let [mut client, mut saving, mut first] = [(); 3].map(|()| server.connect_resp());
+        write(&mut client, "key", 3000);
+        let is_ordered = || (info(&server, "rdb_bgsave_in_progress") == "1").then_some(());
+        if command == "SAVE" {
+            // It begins when the script ends.
+            first.send(encode_command(&["EVAL", "while true do end", "0"]));
+            until_busy(&mut client);
+            saving.send(encode_command(&["SAVE"]));
+            until("the save to wait", is_ordered).expect("it is ordered");
+            server.signal(Signal::TERM);
+        } else {
+            // It begins when that of another client has failed.
+            let pipe = Pipe::new(&folder, &server);
+            first.send(encode_command(&["SAVE"]));
+            let mut disk = pipe.open();
+            saving.send(encode_command(&words(command)));
+            until("the order", || is_pending(&server)).expect("it is ordered");
+            server.signal(Signal::TERM);
+            until_told(&server, "stopping; a second signal");
+            io::copy(&mut disk, &mut io::sink()).expect("reads");
+        }
+        assert!(server.wait_for_exit().success(), "{command}: {}", server.log());
+        folder.nagi(&[]).connect_resp().check("DBSIZE", ":3000\r\n");
+    }
+}
+
+/// Whether a client's SHUTDOWN waits for its save.
+fn is_pending(server: &Server) -> Option<()> {
+    server.connect_resp().run("CLIENT LIST").text().contains("cmd=shutdown").then_some(())
+}
+
+fn until_told(server: &Server, words: &str) {
+    until(words, || server.log().contains(words).then_some(())).expect("it is told");
+}
+
+#[test]
+fn a_second_signal_ends_a_save_that_a_client_waits_for() {
+    for command in ["SAVE", "SHUTDOWN SAVE"] {
+        let folder = Folder::new("second-signal-during-save");
+        let mut server = folder.nagi(&["--save", ""]);
+        let mut client = server.connect_resp();
+        write(&mut client, "key", 300);
+        let pipe = Pipe::new(&folder, &server);
+        client.send(encode_command(&words(command)));
+        let _disk = pipe.open();
+        server.signal(Signal::TERM);
+        until_told(&server, "stopping; a second signal");
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait_for_exit().code(), Some(128 + 15), "{}", server.log());
+    }
+}

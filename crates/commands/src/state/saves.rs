@@ -309,7 +309,7 @@ impl Saves {
     }
 
     /// Whether the process stops after a save.
-    pub(crate) fn is_shutdown_pending(&self) -> bool {
+    pub fn is_shutdown_pending(&self) -> bool {
         self.lock().is_shutdown_pending()
     }
 
@@ -324,13 +324,6 @@ impl Saves {
         let mut state = self.lock();
         let was_due = state.next.take_if(|next| *next == Order::BackgroundSave).is_some();
         self.cancel_background(&state) || was_due
-    }
-
-    /// Cancels any save, because the process stops.
-    pub fn cancel_all(&self) {
-        let mut state = self.lock();
-        state.next = None;
-        self.cancel_current(&state);
     }
 
     fn cancel_background(&self, state: &State) -> bool {
@@ -574,11 +567,12 @@ mod tests {
     #[test]
     fn the_last_save_replaces_a_cancelled_one() {
         let saves = Saves::default();
-        let asked = saves.order(Order::Save).unwrap();
+        let asked = saves.order(Order::BackgroundSave).unwrap();
         assert_eq!(saves.order(Order::Save), None, "one at a time");
-        saves.cancel_all();
+        assert!(saves.cancel());
         saves.order_last();
         assert!(!saves.progress.cancel.load(Ordering::Relaxed), "it is not what was cancelled");
+        assert!(!saves.cancel(), "nor is it in the background");
         saves.end(Ending::Saved { keys: 1, bytes: 2 });
         assert_eq!(saves.outcome(asked, Waker::noop()), Some(Ok(())));
         assert!(!saves.status().in_progress && saves.order(Order::Save).is_some());

@@ -32,17 +32,24 @@ impl Wake for Unpark {
     }
 }
 
+const CANCELLED: SaveError = SaveError::Snapshot(SnapshotError::Cancelled);
+
 /// How long a script that has not written may go on while the save before the end waits for it.
 const SCRIPT_WAIT: Duration = Duration::from_secs(1);
 
-/// Runs requested saves until the server stops.
+/// Runs requested saves until the server stops, and then those that clients still wait for.
 pub(crate) fn run(shared: &Shared) {
     let priority = SaverPriority::new();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    while !shared.is_stopping() {
+    loop {
+        // Read before the order, so that one that came before the stop is not missed.
+        let is_stopping = shared.is_stopping();
         match shared.saves().next_order(&waker) {
+            None if is_stopping => break,
             None => thread::park(),
             Some(Order::Load { merge }) => loading::load_again(shared, merge),
+            // Read after the order: a stop that comes later cancels the save.
+            Some(Order::BackgroundSave) if shared.is_stopping() => finish(shared, Err(CANCELLED)),
             Some(Order::Save | Order::BackgroundSave) => {
                 priority.lower();
                 let paused = Cell::new((cpu_time(), Instant::now()));
@@ -67,14 +74,15 @@ pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
 }
 
 /// Saves while all requests except writes are served, if the settings ask for a save at the end and
-/// the data has changed.
+/// the data has changed, or a client's SHUTDOWN does.
 ///
 /// # Errors
 /// Why the data could not be saved; writes are then served again.
 pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
     let has_points = !shared.config().save.get().is_empty();
     let is_loading = shared.hooks().reasons().contains(HookFlags::LOADING);
-    if !has_points || is_loading || shared.unsaved_changes() == 0 {
+    let is_due = has_points && shared.unsaved_changes() > 0 || shared.saves().is_shutdown_pending();
+    if !is_due || is_loading || shared.is_stopping() {
         return Ok(());
     }
     shared.hooks().hold_writes();
@@ -83,7 +91,7 @@ pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
     let saved = loop {
         match saves.outcome(ticket, &waker) {
             Some(outcome) => break outcome,
-            // The server is stopping for another reason: the last save follows the workers' end.
+            // The server is stopping for another reason; the saver ends this save all the same.
             None if shared.is_stopping() => break Ok(()),
             None => {
                 shared.scripts().end_unless_written(SCRIPT_WAIT);
@@ -161,7 +169,6 @@ fn cpu_time() -> Duration {
 }
 
 fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError> {
-    let cancelled = SaveError::Snapshot(SnapshotError::Cancelled);
     let mut _place;
     loop {
         // Read before the cut: a change in between counts as unsaved.
@@ -171,12 +178,12 @@ fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError>
                 shared.saves().begin(snapshot.cut_took(), changes);
                 return Ok(snapshot);
             }
-            Err(CutError::Busy) => return Err(cancelled),
+            Err(CutError::Busy) => return Err(CANCELLED),
             Err(CutError::Claimed(wait)) => {
                 // The place in the queue is kept until the next try.
                 _place = wait;
-                if shared.is_stopping() || shared.saves().progress.cancel.load(Ordering::Relaxed) {
-                    return Err(cancelled);
+                if shared.saves().progress.cancel.load(Ordering::Relaxed) {
+                    return Err(CANCELLED);
                 }
                 thread::park();
             }
@@ -249,4 +256,72 @@ fn finish(shared: &Shared, outcome: Result<Saved, SaveError>) {
         shared.shut_down(Some(is_saved));
     }
     stop_writes_if_unsaved(shared.saves(), shared.config(), shared.hooks());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::shared::ServerOptions;
+    use nagi_commands::config::Origin;
+    use std::fs;
+    use std::path::PathBuf;
+
+    /// A server without threads that saves to a folder, which is removed on drop.
+    struct Fixture {
+        shared: Shared,
+        folder: PathBuf,
+    }
+
+    impl Fixture {
+        fn new(test: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("nagi-{test}-{}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap();
+            let commands = nagi_commands::command_table();
+            let shared = Shared::new(ServerOptions::default(), Vec::new(), commands).unwrap();
+            shared.config().set("dir", folder.to_str().unwrap(), Origin::Startup).unwrap();
+            Fixture { shared, folder }
+        }
+
+        /// Runs the saver until it ends. This thread walks, and calls `meanwhile`.
+        fn run(&self, mut meanwhile: impl FnMut(&Shared)) {
+            let (shared, mut walker) = (&self.shared, Walker::default());
+            thread::scope(|scope| {
+                let saver = scope.spawn(|| run(shared));
+                shared.saver.set(saver.thread().clone()).unwrap();
+                while !saver.is_finished() {
+                    meanwhile(shared);
+                    if shared.store.is_saving() {
+                        shared.store.walk(&mut walker, || false);
+                    }
+                    thread::yield_now();
+                }
+            });
+        }
+    }
+
+    impl Drop for Fixture {
+        fn drop(&mut self) {
+            // What is left behind is only a temporary file.
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+
+    #[test]
+    fn a_stop_cancels_only_saves_in_the_background() {
+        let fixture = Fixture::new("stopped-saver");
+        let saves = fixture.shared.saves();
+        saves.order(Order::BackgroundSave).unwrap();
+        let ticket = saves.order_before_shutdown(false);
+        fixture.shared.stop();
+        fixture.run(|_| ());
+        assert_eq!(saves.outcome(ticket, Waker::noop()), Some(Ok(())));
+        assert_eq!(saves.status().count, 1);
+        assert!(fixture.folder.join("dump.rdb").is_file());
+        saves.order(Order::BackgroundSave).unwrap();
+        fixture.shared.stop();
+        assert!(saves.progress.cancel.load(Ordering::Relaxed));
+        saves.order_last();
+        fixture.shared.stop();
+        assert!(!saves.progress.cancel.load(Ordering::Relaxed), "the last save goes on");
+    }
 }

@@ -251,11 +251,13 @@ impl Shared {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
+    /// Makes the threads end; may be called again while they do. A save that a client waits for goes
+    /// on, and so does the last one.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         self.listeners.stop();
         self.mailboxes.iter().for_each(Mailbox::wake);
-        self.saves.cancel_all();
+        self.saves.cancel();
         self.scripts.stop();
         for thread in
             [&self.housekeeper, &self.saver, &self.sampler].into_iter().filter_map(OnceLock::get)
