@@ -125,6 +125,49 @@ fn it_is_aborted_while_it_saves() {
     assert!(has_file(&folder.0));
 }
 
+/// Their changes would not be in the file.
+#[test]
+fn writers_wait_while_it_saves_and_go_on_if_it_does_not_stop() {
+    let folder = Folder::new("shutdown-writers");
+    let server = folder.nagi(&["--save", "3600 1"]);
+    let [mut reader, mut writer] = [(); 2].map(|()| server.connect_resp());
+    let mut memcached = server.connect_memcached();
+    write(&mut reader, "key", 3000);
+    for (round, ends) in (1..).zip(["aborted", "failed", "failed without its client"]) {
+        eprintln!("{ends}");
+        let pipe = Pipe::new(&folder, &server);
+        let mut stopping = server.connect_resp();
+        stopping.send(encode_command(&["SHUTDOWN", "SAVE"]));
+        let mut disk = pipe.open();
+        writer.send(encode_command(&["INCR", "rounds"]));
+        memcached.send("set other 0 0 1\r\nx\r\n");
+        let are_held = || (info(&server, "blocked_clients") == "2").then_some(());
+        until("the writers to wait", are_held).expect("they wait");
+        reader.check(
+            "MGET rounds none",
+            match round {
+                1 => "*2\r\n$-1\r\n$-1\r\n".to_owned(),
+                _ => format!("*2\r\n$1\r\n{}\r\n$-1\r\n", round - 1),
+            },
+        );
+        if ends == "aborted" {
+            reader.check("SHUTDOWN ABORT", "+OK\r\n");
+            writer.expect(format!(":{round}\r\n"));
+        }
+        if ends == "failed without its client" {
+            drop(stopping);
+            io::copy(&mut disk, &mut io::sink()).expect("reads");
+        } else {
+            io::copy(&mut disk, &mut io::sink()).expect("reads");
+            stopping.expect("-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+        }
+        if ends != "aborted" {
+            writer.expect(format!(":{round}\r\n"));
+        }
+        memcached.expect("STORED\r\n");
+    }
+}
+
 /// The file must contain either everything that a script has written or nothing.
 #[test]
 fn a_signal_ends_a_script_that_has_not_written_and_saves() {

@@ -54,7 +54,14 @@ pub(crate) fn run(shared: &Shared) {
                 priority.lower();
                 let paused = Cell::new((cpu_time(), Instant::now()));
                 let host = Workers { shared, paused, priority: &priority };
-                finish(shared, save_now(shared, &waker, &host));
+                let mut outcome = save_now(shared, &waker, &host);
+                // A request that was past its check when writes were held, or a script that waited
+                // for its turn, may have written after the cut. Its client has been answered.
+                let changes = shared.store.totals().changes;
+                if outcome.is_ok() && shared.saves().is_shutdown_outdated(changes) {
+                    outcome = save_now(shared, &waker, &host);
+                }
+                finish(shared, outcome);
             }
         }
     }
@@ -85,24 +92,19 @@ pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
     if !is_due || is_loading || shared.is_stopping() {
         return Ok(());
     }
-    shared.hooks().hold_writes();
     let (saves, waker) = (shared.saves(), Waker::from(Arc::new(Unpark(thread::current()))));
-    let ticket = saves.order_before_shutdown(false);
-    let saved = loop {
+    let ticket = saves.order_before_shutdown(shared.hooks(), false);
+    loop {
         match saves.outcome(ticket, &waker) {
-            Some(outcome) => break outcome,
+            Some(outcome) => return outcome,
             // The server is stopping for another reason; the saver ends this save all the same.
-            None if shared.is_stopping() => break Ok(()),
+            None if shared.is_stopping() => return Ok(()),
             None => {
                 shared.scripts().end_unless_written(SCRIPT_WAIT);
                 thread::park_timeout(Duration::from_millis(100));
             }
         }
-    };
-    if saved.is_err() {
-        shared.hooks().release_writes();
     }
-    saved
 }
 
 /// Saves the data. Writes are tracked from before the cut until the save has ended.
@@ -254,6 +256,8 @@ fn finish(shared: &Shared, outcome: Result<Saved, SaveError>) {
     shared.saves().end(ending);
     if shared.saves().is_shutdown_due() {
         shared.shut_down(Some(is_saved));
+    } else {
+        shared.saves().release_writes(shared.hooks());
     }
     stop_writes_if_unsaved(shared.saves(), shared.config(), shared.hooks());
 }
@@ -307,11 +311,27 @@ mod tests {
     }
 
     #[test]
+    fn a_change_after_the_cut_is_saved_before_the_server_stops() {
+        let fixture = Fixture::new("saved-again");
+        fixture.shared.saves().order_before_shutdown(&fixture.shared.hooks, false);
+        let mut is_written = false;
+        fixture.run(|shared| {
+            if shared.store.is_saving() && !is_written {
+                is_written = true;
+                let counters = shared.store.counters(0);
+                shared.store.database(0, &counters, shared.store.now_ms()).note_change();
+            }
+        });
+        assert!(is_written && fixture.shared.is_stopping());
+        assert_eq!(fixture.shared.unsaved_changes(), 0);
+    }
+
+    #[test]
     fn a_stop_cancels_only_saves_in_the_background() {
         let fixture = Fixture::new("stopped-saver");
         let saves = fixture.shared.saves();
         saves.order(Order::BackgroundSave).unwrap();
-        let ticket = saves.order_before_shutdown(false);
+        let ticket = saves.order_before_shutdown(&fixture.shared.hooks, false);
         fixture.shared.stop();
         fixture.run(|_| ());
         assert_eq!(saves.outcome(ticket, Waker::noop()), Some(Ok(())));

@@ -371,13 +371,13 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             stage = match stage {
                 Reload::Order => {
                     // Writes after the save would be lost.
-                    cx.hooks.hold_writes();
+                    cx.hooks.hold_writes(HookFlags::RELOADING);
                     Reload::Saving(server.order_next(Order::Save))
                 }
                 Reload::Saving(ticket) => match server.outcome(ticket, &waker) {
                     Some(Ok(())) => Reload::Empty,
                     Some(Err(why)) => {
-                        cx.hooks.release_writes();
+                        cx.hooks.release_writes(HookFlags::RELOADING);
                         return Err(Error::new(format!("ERR {why}")));
                     }
                     None => return Ok(JobProgress::COMMITTED_WOKEN),
@@ -405,7 +405,7 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             }
         };
         if saves {
-            cx.hooks.release_writes();
+            cx.hooks.release_writes(HookFlags::RELOADING);
         }
         outcome.map_err(|_| NOT_LOADED)?;
         cx.reply.ok();

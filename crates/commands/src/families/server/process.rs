@@ -52,7 +52,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         if args.len() > 2 {
             return Err(Error::SYNTAX);
         }
-        if !cx.server.saves().abort_shutdown() {
+        if !cx.server.saves().abort_shutdown(cx.hooks) {
             return Err(Error::fixed("ERR No shutdown in progress."));
         }
         cx.reply.ok();
@@ -79,8 +79,8 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 /// Stops the server once its data is saved; with `force`, even if saving fails.
 fn shut_down_saved(cx: &mut Context<'_>, force: bool) -> Result<(), Error> {
-    // The saver stops the server, so that it does even if this client has disconnected.
-    let ticket = cx.server.saves().order_before_shutdown(force);
+    // The saver stops the server, or continues writes, even if this client has disconnected.
+    let ticket = cx.server.saves().order_before_shutdown(cx.hooks, force);
     cx.start(Box::new(move |cx| {
         let saves = cx.server.saves();
         let outcome = saves.outcome(ticket, &cx.client.waker);
