@@ -255,7 +255,7 @@ fn finish(shared: &Shared, outcome: Result<Saved, SaveError>) {
     let is_saved = matches!(ending, Ending::Saved { .. });
     shared.saves().end(ending);
     if shared.saves().is_shutdown_due() {
-        shared.shut_down(Some(is_saved));
+        shared.shut_down(is_saved);
     } else {
         shared.saves().release_writes(shared.hooks());
     }

@@ -373,11 +373,9 @@ impl Server for Shared {
         tracing::debug!("RESTORE: {form} integrity check failed");
     }
 
-    fn shut_down(&self, saves: Option<bool>) {
-        if let Some(saves) = saves {
-            // The first command decides.
-            let _ = self.saves_at_end.set(saves);
-        }
+    fn shut_down(&self, saves: bool) {
+        // The first command decides.
+        let _ = self.saves_at_end.set(saves);
         self.stop();
     }
 

@@ -71,7 +71,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let has_points = !cx.server.config().save.get().is_empty();
     if !save.unwrap_or(has_points) {
         cx.client.quit();
-        cx.server.shut_down(Some(false));
+        cx.server.shut_down(false);
         return Ok(());
     }
     shut_down_saved(cx, force)
