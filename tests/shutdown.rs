@@ -66,6 +66,22 @@ fn it_saves_as_redis_does() {
     }
 }
 
+#[test]
+fn a_signal_saves_although_nothing_has_changed() {
+    let folder = Folder::new("shutdown-unchanged");
+    for (name, mut server) in servers(&folder) {
+        let mut client = server.connect_resp();
+        client.check("CONFIG SET save \"3600 1\"", "+OK\r\n");
+        client.check("SET key value", "+OK\r\n");
+        client.check("SAVE", "+OK\r\n");
+        assert_eq!(info(&server, "rdb_changes_since_last_save"), "0");
+        fs::remove_file(folder.0.join(name).join("dump.rdb")).expect("it is there");
+        server.signal(Signal::TERM);
+        assert!(server.wait_for_exit().success(), "{name}: {}", server.log());
+        assert!(has_file(&folder.0.join(name)), "{name}: {}", server.log());
+    }
+}
+
 /// The folders of both servers have been removed, so that saving fails.
 #[test]
 fn if_it_cannot_save_it_stops_only_by_force() {

@@ -80,16 +80,17 @@ pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
     failed.map_or(Ok(()), Err)
 }
 
-/// Saves while all requests except writes are served, if the settings ask for a save at the end and
-/// the data has changed, or a client's SHUTDOWN does.
+/// Saves while all requests except writes are served, if the settings or a client's SHUTDOWN ask for
+/// a save at the end. As in Redis, that does not depend on changes: the file may have another name
+/// or version since the last save, or be gone.
 ///
 /// # Errors
 /// Why the data could not be saved; writes are then served again.
 pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
     let has_points = !shared.config().save.get().is_empty();
     let is_loading = shared.hooks().reasons().contains(HookFlags::LOADING);
-    let is_due = has_points && shared.unsaved_changes() > 0 || shared.saves().is_shutdown_pending();
-    if !is_due || is_loading || shared.is_stopping() {
+    let is_asked_for = has_points || shared.saves().is_shutdown_pending();
+    if !is_asked_for || is_loading || shared.is_stopping() {
         return Ok(());
     }
     let (saves, waker) = (shared.saves(), Waker::from(Arc::new(Unpark(thread::current()))));
