@@ -41,7 +41,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Err(Error("CLIENT_ERROR invalid shutdown mode"));
     }
     let is_loading = cx.hooks.reasons().contains(HookFlags::LOADING);
-    if is_loading || cx.server.config().save.get().is_empty() {
+    if is_loading || !cx.server.config().has_save_points() {
         cx.client.quit();
         cx.server.shut_down(false);
         return Ok(());

@@ -13,6 +13,7 @@ use nagi_persist::rdb::{Preamble, Version, WriterOptions};
 use nagi_persist::save::{SaveError, SaveHost, Saved, Target, save};
 use nagi_store::{CutError, Snapshot, SnapshotError, Walker, since_1970};
 use std::cell::{Cell, RefCell};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
@@ -87,7 +88,7 @@ pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
 /// # Errors
 /// Why the data could not be saved; writes are then served again.
 pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
-    let has_points = !shared.config().save.get().is_empty();
+    let has_points = shared.config().has_save_points();
     let is_loading = shared.hooks().reasons().contains(HookFlags::LOADING);
     let is_asked_for = has_points || shared.saves().is_shutdown_pending();
     if !is_asked_for || is_loading || shared.is_stopping() {
@@ -111,7 +112,10 @@ pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
 /// Saves the data. Writes are tracked from before the cut until the save has ended.
 fn save_now(shared: &Shared, waker: &Waker, host: &dyn SaveHost) -> Result<Saved, SaveError> {
     shared.hooks().set(HookFlags::SAVING, true);
-    let outcome = cut(shared, waker).and_then(|snapshot| write(shared, snapshot, host));
+    let outcome = dump_file::path(shared).ok_or(SaveError::NoFile).and_then(|path| {
+        let snapshot = cut(shared, waker)?;
+        write(shared, snapshot, &path, host)
+    });
     shared.hooks().set(HookFlags::SAVING, false);
     outcome
 }
@@ -194,14 +198,19 @@ fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError>
     }
 }
 
-fn write(shared: &Shared, snapshot: Snapshot<'_>, host: &dyn SaveHost) -> Result<Saved, SaveError> {
+fn write(
+    shared: &Shared,
+    snapshot: Snapshot<'_>,
+    path: &Path,
+    host: &dyn SaveHost,
+) -> Result<Saved, SaveError> {
     tracing::info!(cut_us = snapshot.cut_took().as_micros(), "save started");
     let config = shared.config();
     let now = since_1970();
     let pinned = config.pinned_rdb_version().and_then(Version::from_number);
     let target = Target {
         libraries: &shared.scripts().library_codes(),
-        path: &dump_file::path(shared).unwrap_or_default(),
+        path,
         options: WriterOptions {
             version: pinned.unwrap_or(Version::LOWEST),
             compress: config.rdbcompression.is_on(),

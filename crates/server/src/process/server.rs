@@ -345,7 +345,7 @@ impl Running {
             // The store has only a part of the file's data and must not replace it.
             return Ok(());
         }
-        let has_points = !shared.config().save.get().is_empty();
+        let has_points = shared.config().has_save_points();
         let saves = *shared.saves_at_end.get().unwrap_or(&has_points);
         // SHUTDOWN may have been asked to save when the saver had ended.
         let is_due = saves && shared.unsaved_changes() > 0 || shared.saves().is_shutdown_pending();

@@ -2,6 +2,7 @@
 
 use crate::config::rewrite::{Added, rewrite};
 use crate::families::server::digest;
+use crate::families::server::persistence::check_file;
 use crate::runtime::admission;
 use crate::runtime::arguments::{integer, is};
 use crate::runtime::blocking::alarm;
@@ -352,6 +353,8 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             return Err(Error::fixed(text));
         }
     }
+    // Without a file, the data would be flushed and could not be loaded.
+    check_file(cx.server.config())?;
     if cx.hooks.reasons().contains(HookFlags::LOADING) {
         return Err(Error::fixed("LOADING Redis is loading the dataset in memory"));
     }

@@ -1,5 +1,6 @@
 //! The process: TIME and SHUTDOWN.
 
+use crate::families::server::persistence::check_file;
 use crate::runtime::arguments::{RemainingArguments, is};
 use crate::runtime::gate;
 use crate::{Category, Command, Context, Error, Flags, Group, HookFlags, JobProgress, Keys, Notes};
@@ -68,8 +69,12 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     {
         return Err(Error::fixed(busy.text()));
     }
-    let has_points = !cx.server.config().save.get().is_empty();
-    if !save.unwrap_or(has_points) {
+    let config = cx.server.config();
+    if save == Some(true) && !force {
+        check_file(config)?;
+    }
+    let saves = save.unwrap_or(config.has_save_points()) && config.has_dump_file();
+    if !saves {
         cx.client.quit();
         cx.server.shut_down(false);
         return Ok(());
