@@ -113,8 +113,8 @@ pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
 fn save_now(shared: &Shared, waker: &Waker, host: &dyn SaveHost) -> Result<Saved, SaveError> {
     shared.hooks().set(HookFlags::SAVING, true);
     let outcome = dump_file::path(shared).ok_or(SaveError::NoFile).and_then(|path| {
-        let snapshot = cut(shared, waker)?;
-        write(shared, snapshot, &path, host)
+        let (snapshot, libraries) = cut(shared, waker)?;
+        write(shared, snapshot, &libraries, &path, host)
     });
     shared.hooks().set(HookFlags::SAVING, false);
     outcome
@@ -175,15 +175,24 @@ fn cpu_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError> {
+/// The code of libraries of functions.
+type Codes = Vec<Arc<[u8]>>;
+
+/// Makes a cut, and takes the libraries of the same moment.
+fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<(Snapshot<'a>, Codes), SaveError> {
     let mut _place;
     loop {
         // Read before the cut: a change in between counts as unsaved.
         let changes = shared.store.totals().changes;
-        match shared.store.cut(pre_image_limit(shared), waker) {
+        let limit = pre_image_limit(shared);
+        let libraries = shared.scripts().frozen_libraries();
+        let cut = shared.store.cut(limit, waker);
+        let codes = libraries.codes();
+        drop(libraries);
+        match cut {
             Ok(snapshot) => {
                 shared.saves().begin(snapshot.cut_took(), changes);
-                return Ok(snapshot);
+                return Ok((snapshot, codes));
             }
             Err(CutError::Busy) => return Err(CANCELLED),
             Err(CutError::Claimed(wait)) => {
@@ -201,6 +210,7 @@ fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError>
 fn write(
     shared: &Shared,
     snapshot: Snapshot<'_>,
+    libraries: &[Arc<[u8]>],
     path: &Path,
     host: &dyn SaveHost,
 ) -> Result<Saved, SaveError> {
@@ -209,7 +219,7 @@ fn write(
     let now = since_1970();
     let pinned = config.pinned_rdb_version().and_then(Version::from_number);
     let target = Target {
-        libraries: &shared.scripts().library_codes(),
+        libraries,
         path,
         options: WriterOptions {
             version: pinned.unwrap_or(Version::LOWEST),
