@@ -268,6 +268,34 @@ fn a_save_that_fails_is_reported_and_leaves_the_last_file() {
 }
 
 #[test]
+fn nothing_is_saved_without_a_name_for_the_file() {
+    let folder = Folder::new("nameless");
+    let arguments = ["--save", "1 1", "--dbfilename", "", "--enable-debug-command", "yes"];
+    let mut server = folder.nagi(&arguments);
+    let mut client = server.connect_resp();
+    client.check("SET key value", "+OK\r\n");
+    for command in ["SAVE", "BGSAVE", "SHUTDOWN SAVE", "DEBUG RELOAD", "DEBUG RELOAD NOSAVE"] {
+        let Reply::Error(error) = client.run(command) else { panic!("{command} has no file") };
+        assert!(error.contains("since dbfilename is empty: set it"), "{command}: {error}");
+    }
+    client.check("GET key", "$5\r\nvalue\r\n");
+    client.check("FLUSHALL", "+OK\r\n");
+    client.check("SET key value", "+OK\r\n");
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_exit().success(), "{}", server.log());
+    for words in ["save point", "save started", "save failed"] {
+        assert!(!server.log().contains(words), "{}", server.log());
+    }
+    let mut server = folder.nagi(&arguments);
+    server.connect_resp().check("SHUTDOWN", "");
+    assert!(server.wait_for_exit().success(), "{}", server.log());
+    let mut server = folder.nagi(&arguments);
+    server.connect_resp().check("SHUTDOWN SAVE FORCE", "");
+    assert!(server.wait_for_exit().success(), "{}", server.log());
+    assert_eq!(folder.names(), [""; 0]);
+}
+
+#[test]
 fn only_one_save_at_a_time_and_none_to_cancel() {
     let folder = Folder::new("single");
     let server = folder.nagi(&[]);

@@ -2,12 +2,15 @@
 
 use crate::persistence::{Folder, Pipe, info};
 use harness::{Connection, Reply, encode_command, nagi_binary, until};
+use nagi_persist::rdb::{Item, Reader};
 use rustix::process::Signal;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 /// Sets enough keys for a file that does not fit into a pipe.
 fn fill(client: &mut Connection) {
@@ -51,6 +54,58 @@ fn libraries_are_changes_that_the_end_saves() {
         assert!(server.wait_for_exit().success());
     }
     folder.nagi(&[]).connect_resp().check("FUNCTION LIST", "*0\r\n");
+}
+
+#[test]
+fn a_file_has_the_libraries_of_its_cut() {
+    let folder = Folder::new("cut-libraries");
+    let server = folder.nagi(&["--save", ""]);
+    let library = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
+    let changes: [(&[&str], &str); 2] =
+        [(&["FUNCTION", "LOAD", library], "loaded"), (&["FUNCTION", "DELETE", "lib"], "deleted")];
+    let is_over = AtomicBool::new(false);
+    let mut saver = server.connect_resp();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = server.connect_resp();
+            for (change, name) in changes.iter().cycle() {
+                let commands = [&["MULTI"][..], change, &["SET", "library", name], &["EXEC"]];
+                client.send(commands.map(encode_command).concat());
+                let replies = commands.map(|_| client.reply());
+                assert!(
+                    matches!(&replies[3], Reply::Array(done) if done.len() == 2),
+                    "{replies:?}"
+                );
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        for _ in 0..200 {
+            saver.check("SAVE", "+OK\r\n");
+            let (codes, name) = libraries_of(&folder.0.join("dump.rdb"));
+            let expected = usize::from(name == "loaded");
+            if codes != expected {
+                is_over.store(true, Ordering::Relaxed);
+                panic!("{codes} libraries in a file of the moment when it was {name:?}");
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Reads the number of libraries in a file, and the value of its only key, if it is there.
+fn libraries_of(path: &Path) -> (usize, String) {
+    let (mut codes, mut value) = (0, Vec::new());
+    let mut reader = Reader::new(fs::File::open(path).expect("a file"), true).expect("a header");
+    loop {
+        match reader.next_item().expect("a whole file") {
+            Item::Function(_) => codes += 1,
+            Item::Key(_) => drop(reader.text(&mut value).expect("a string")),
+            Item::End => return (codes, String::from_utf8(value).expect("a word")),
+            _ => {}
+        }
+    }
 }
 
 #[test]

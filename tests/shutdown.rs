@@ -66,6 +66,22 @@ fn it_saves_as_redis_does() {
     }
 }
 
+#[test]
+fn a_signal_saves_although_nothing_has_changed() {
+    let folder = Folder::new("shutdown-unchanged");
+    for (name, mut server) in servers(&folder) {
+        let mut client = server.connect_resp();
+        client.check("CONFIG SET save \"3600 1\"", "+OK\r\n");
+        client.check("SET key value", "+OK\r\n");
+        client.check("SAVE", "+OK\r\n");
+        assert_eq!(info(&server, "rdb_changes_since_last_save"), "0");
+        fs::remove_file(folder.0.join(name).join("dump.rdb")).expect("it is there");
+        server.signal(Signal::TERM);
+        assert!(server.wait_for_exit().success(), "{name}: {}", server.log());
+        assert!(has_file(&folder.0.join(name)), "{name}: {}", server.log());
+    }
+}
+
 /// The folders of both servers have been removed, so that saving fails.
 #[test]
 fn if_it_cannot_save_it_stops_only_by_force() {
@@ -125,6 +141,49 @@ fn it_is_aborted_while_it_saves() {
     assert!(has_file(&folder.0));
 }
 
+/// Their changes would not be in the file.
+#[test]
+fn writers_wait_while_it_saves_and_go_on_if_it_does_not_stop() {
+    let folder = Folder::new("shutdown-writers");
+    let server = folder.nagi(&["--save", "3600 1"]);
+    let [mut reader, mut writer] = [(); 2].map(|()| server.connect_resp());
+    let mut memcached = server.connect_memcached();
+    write(&mut reader, "key", 3000);
+    for (round, ends) in (1..).zip(["aborted", "failed", "failed without its client"]) {
+        eprintln!("{ends}");
+        let pipe = Pipe::new(&folder, &server);
+        let mut stopping = server.connect_resp();
+        stopping.send(encode_command(&["SHUTDOWN", "SAVE"]));
+        let mut disk = pipe.open();
+        writer.send(encode_command(&["INCR", "rounds"]));
+        memcached.send("set other 0 0 1\r\nx\r\n");
+        let are_held = || (info(&server, "blocked_clients") == "2").then_some(());
+        until("the writers to wait", are_held).expect("they wait");
+        reader.check(
+            "MGET rounds none",
+            match round {
+                1 => "*2\r\n$-1\r\n$-1\r\n".to_owned(),
+                _ => format!("*2\r\n$1\r\n{}\r\n$-1\r\n", round - 1),
+            },
+        );
+        if ends == "aborted" {
+            reader.check("SHUTDOWN ABORT", "+OK\r\n");
+            writer.expect(format!(":{round}\r\n"));
+        }
+        if ends == "failed without its client" {
+            drop(stopping);
+            io::copy(&mut disk, &mut io::sink()).expect("reads");
+        } else {
+            io::copy(&mut disk, &mut io::sink()).expect("reads");
+            stopping.expect("-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+        }
+        if ends != "aborted" {
+            writer.expect(format!(":{round}\r\n"));
+        }
+        memcached.expect("STORED\r\n");
+    }
+}
+
 /// The file must contain either everything that a script has written or nothing.
 #[test]
 fn a_signal_ends_a_script_that_has_not_written_and_saves() {
@@ -181,5 +240,63 @@ fn nothing_is_accepted_once_it_has_stopped() {
             let refused = TcpStream::connect(address).map_err(|error| error.kind());
             assert_eq!(refused.err(), Some(io::ErrorKind::ConnectionRefused), "round {round}");
         }
+    }
+}
+
+/// Without save points, so that the signal itself asks for no save.
+#[test]
+fn a_signal_does_not_cancel_a_save_that_a_client_waits_for() {
+    for command in ["SHUTDOWN SAVE", "SAVE"] {
+        let folder = Folder::new("signal-during-save");
+        let mut server = folder.nagi(&["--save", "", "--busy-reply-threshold", "50"]);
+        let [mut client, mut saving, mut first] = [(); 3].map(|()| server.connect_resp());
+        write(&mut client, "key", 3000);
+        let is_ordered = || (info(&server, "rdb_bgsave_in_progress") == "1").then_some(());
+        if command == "SAVE" {
+            // It begins when the script ends.
+            first.send(encode_command(&["EVAL", "while true do end", "0"]));
+            until_busy(&mut client);
+            saving.send(encode_command(&["SAVE"]));
+            until("the save to wait", is_ordered).expect("it is ordered");
+            server.signal(Signal::TERM);
+        } else {
+            // It begins when that of another client has failed.
+            let pipe = Pipe::new(&folder, &server);
+            first.send(encode_command(&["SAVE"]));
+            let mut disk = pipe.open();
+            saving.send(encode_command(&words(command)));
+            until("the order", || is_pending(&server)).expect("it is ordered");
+            server.signal(Signal::TERM);
+            until_told(&server, "stopping; a second signal");
+            io::copy(&mut disk, &mut io::sink()).expect("reads");
+        }
+        assert!(server.wait_for_exit().success(), "{command}: {}", server.log());
+        folder.nagi(&[]).connect_resp().check("DBSIZE", ":3000\r\n");
+    }
+}
+
+/// Whether a client's SHUTDOWN waits for its save.
+fn is_pending(server: &Server) -> Option<()> {
+    server.connect_resp().run("CLIENT LIST").text().contains("cmd=shutdown").then_some(())
+}
+
+fn until_told(server: &Server, words: &str) {
+    until(words, || server.log().contains(words).then_some(())).expect("it is told");
+}
+
+#[test]
+fn a_second_signal_ends_a_save_that_a_client_waits_for() {
+    for command in ["SAVE", "SHUTDOWN SAVE"] {
+        let folder = Folder::new("second-signal-during-save");
+        let mut server = folder.nagi(&["--save", ""]);
+        let mut client = server.connect_resp();
+        write(&mut client, "key", 300);
+        let pipe = Pipe::new(&folder, &server);
+        client.send(encode_command(&words(command)));
+        let _disk = pipe.open();
+        server.signal(Signal::TERM);
+        until_told(&server, "stopping; a second signal");
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait_for_exit().code(), Some(128 + 15), "{}", server.log());
     }
 }

@@ -1,6 +1,8 @@
 //! memcached's commands for administrators.
 
+use crate::persistence::Folder;
 use harness::{Connection, Server, as_memcached, until};
+use std::fs;
 
 #[test]
 fn switches_are_read_as_memcached_reads_them() {
@@ -64,6 +66,40 @@ fn a_client_cannot_shut_it_down() {
         let mut client = server.connect_memcached();
         client.check_raw("shutdown\r\n", "SERVER_ERROR: shutdown not enabled\r\n");
         client.check_raw("shutdown graceful\r\n", "SERVER_ERROR: shutdown not enabled\r\n");
+    }
+}
+
+#[test]
+fn it_is_shut_down_once_its_data_is_saved() {
+    let folder = Folder::new("memcached-shutdown");
+    let gone = folder.0.join("gone");
+    fs::create_dir(&gone).expect("creates a folder");
+    let path = gone.to_str().expect("text");
+    for (points, request) in [("3600 1", "shutdown\r\n"), ("", "shutdown graceful\r\n")] {
+        let arguments = ["--memcached-shutdown", "yes", "--dir", path, "--save", points];
+        let mut server = Server::nagi_with(&arguments);
+        let mut client = server.connect_memcached();
+        client.check_raw("shutdown now\r\n", "CLIENT_ERROR invalid shutdown mode\r\n");
+        client.check_raw("set key 0 0 1\r\nx\r\n", "STORED\r\n");
+        if !points.is_empty() {
+            fs::remove_dir(&gone).expect("it is empty");
+            client.send(request);
+            let error = client.line();
+            let expected = "SERVER_ERROR the data could not be saved: creating ";
+            assert!(error.starts_with(expected) && error.contains("No such file"), "{error}");
+            client.check_raw("set key 0 0 1\r\ny\r\n", "STORED\r\n");
+            fs::create_dir(&gone).expect("creates the folder again");
+        }
+        client.check_raw(request, "");
+        assert!(server.wait_for_exit().success(), "{}", server.log());
+        let file = gone.join("dump.rdb");
+        assert_eq!(file.is_file(), !points.is_empty(), "{}", server.log());
+        if file.is_file() {
+            Server::nagi_with(&["--dir", path])
+                .connect_memcached()
+                .check_raw("get key\r\n", "VALUE key 0 1\r\ny\r\nEND\r\n");
+            fs::remove_file(&file).expect("removes it");
+        }
     }
 }
 

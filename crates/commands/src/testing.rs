@@ -133,7 +133,7 @@ impl Server for FakeServer {
 
     fn log_damaged_payload(&self, _: &str) {}
 
-    fn shut_down(&self, _: Option<bool>) {
+    fn shut_down(&self, _: bool) {
         *self.asked_to_stop.lock() = true;
     }
 

@@ -78,6 +78,8 @@ pub enum SaveError {
     Io(&'static str, PathBuf, io::Error),
     /// The snapshot failed.
     Snapshot(SnapshotError),
+    /// The settings name no file.
+    NoFile,
 }
 
 impl fmt::Display for SaveError {
@@ -96,6 +98,7 @@ impl fmt::Display for SaveError {
             SaveError::Snapshot(SnapshotError::Miscounted) => {
                 f.write_str("some keys were missed or met twice, which is a fault of nagi")
             }
+            SaveError::NoFile => f.write_str("dbfilename is empty"),
         }
     }
 }

@@ -194,6 +194,19 @@ impl Config {
         }
     }
 
+    /// Whether saves have a file to write.
+    #[must_use]
+    pub fn has_dump_file(&self) -> bool {
+        !self.dbfilename.get().is_empty()
+    }
+
+    /// Whether data is saved without a request, by save points and at the end: both are set, the
+    /// points and the file.
+    #[must_use]
+    pub fn has_save_points(&self) -> bool {
+        self.has_dump_file() && !self.save.get().is_empty()
+    }
+
     /// Whether there is a file of users of memcached's protocols.
     #[must_use]
     pub fn has_memcached_users(&self) -> bool {

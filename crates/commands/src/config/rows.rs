@@ -107,7 +107,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "dump.rdb",
         changeable: true,
         place: Place::Text(|values| &values.dbfilename),
-        summary: "Dump file in dir, loaded at the start and written by saves; empty for none",
+        summary: "Dump file in dir, loaded at the start and written by saves; empty for neither",
     },
     Setting {
         name: "dir",

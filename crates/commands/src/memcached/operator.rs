@@ -3,8 +3,9 @@
 
 use super::arguments::number;
 use super::{Context, Error, Verb};
-use crate::Keys;
 use crate::config::Origin;
+use crate::runtime::gate;
+use crate::{HookFlags, JobProgress, Keys};
 use nagi_proto::Args;
 
 fn cache_memlimit<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
@@ -39,9 +40,28 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if !matches!(args.get(1), None | Some(b"graceful")) {
         return Err(Error("CLIENT_ERROR invalid shutdown mode"));
     }
-    cx.client.quit();
-    cx.server.shut_down(None);
-    Ok(())
+    let is_loading = cx.hooks.reasons().contains(HookFlags::LOADING);
+    if is_loading || !cx.server.config().has_save_points() {
+        cx.client.quit();
+        cx.server.shut_down(false);
+        return Ok(());
+    }
+    if gate::note_slow_script(cx.server) && cx.server.scripts().busy().is_some() {
+        return Err(Error("SERVER_ERROR a script is running: stop the server by SIGTERM instead"));
+    }
+    // The saver stops the server, or continues writes, even if this client has disconnected.
+    let ticket = cx.server.saves().order_before_shutdown(cx.hooks, false);
+    cx.start(Box::new(move |cx| {
+        match cx.server.saves().outcome(ticket, &cx.client.waker) {
+            None => return Ok(JobProgress::WOKEN),
+            Some(Ok(())) => cx.client.quit(),
+            Some(Err(why)) => {
+                let why = why.replace(['\r', '\n'], " ");
+                cx.reply.line(&format!("SERVER_ERROR the data could not be saved: {why}"));
+            }
+        }
+        Ok(JobProgress::Done)
+    }))
 }
 
 pub(super) static SHUTDOWN: Verb = Verb {
@@ -50,7 +70,7 @@ pub(super) static SHUTDOWN: Verb = Verb {
     syntax: "[graceful]",
     words: 1,
     keys: Keys::NONE,
-    summary: "Stops the server, as SIGTERM does, if memcached-shutdown allows it",
+    summary: "Stops the server, as SHUTDOWN does, if memcached-shutdown allows it",
     run: shutdown,
 };
 

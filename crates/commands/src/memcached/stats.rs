@@ -229,7 +229,7 @@ fn addresses(config: &Config) -> String {
 /// `-e`.
 fn memory_file(config: &Config) -> Option<String> {
     let path = std::path::absolute(&*config.dir.get()).ok()?.join(&*config.dbfilename.get());
-    (!config.save.get().is_empty()).then(|| path.display().to_string())
+    config.has_save_points().then(|| path.display().to_string())
 }
 
 /// Fields of the single class, which contains all items: memory is not permanently divided among

@@ -162,9 +162,8 @@ pub trait Server: Sync {
     /// Logs that RESTORE was given a damaged value, and its encoding.
     fn log_damaged_payload(&self, form: &str);
 
-    /// Asks the process to stop, as SIGTERM does. `saves` is whether it saves its data at the end;
-    /// by default it does if there are save points.
-    fn shut_down(&self, saves: Option<bool>);
+    /// Asks the process to stop. `saves` is whether it saves what has changed since the last save.
+    fn shut_down(&self, saves: bool);
 
     /// The subscriptions of all clients.
     fn pubsub(&self) -> &PubSub;

@@ -179,7 +179,7 @@ fn gives_up(saves: &Saves, store: &Store) -> bool {
 
 /// Refuses write commands if saving has failed and the settings ask for it.
 pub fn stop_writes_if_unsaved(saves: &Saves, config: &Config, hooks: &RequestHooks) {
-    let is_asked_for = config.stop_writes_on_bgsave_error.is_on() && !config.save.get().is_empty();
+    let is_asked_for = config.stop_writes_on_bgsave_error.is_on() && config.has_save_points();
     hooks.set(HookFlags::UNSAVED, is_asked_for && saves.has_failed());
 }
 

@@ -47,9 +47,12 @@ bitflags::bitflags! {
         const BUSY = 1 << 10;
         /// The cost of requests is counted by key.
         const KEY_COSTS = 1 << 11;
-        /// Writing commands wait for a save before a shutdown or a reload, which CLIENT UNPAUSE
-        /// does not end.
-        const HELD_WRITES = 1 << 12;
+        /// Writing commands wait for the save before a reload, and for the reload.
+        const RELOADING = 1 << 12;
+        /// Writing commands wait for the save before a shutdown.
+        const STOPPING = 1 << 13;
+        /// Writing commands wait, which CLIENT UNPAUSE does not end.
+        const HELD_WRITES = Self::RELOADING.bits() | Self::STOPPING.bits();
     }
 }
 
@@ -147,14 +150,16 @@ impl RequestHooks {
         );
     }
 
-    /// Delays writing commands until the process ends or [`Self::release_writes`] is called.
-    pub fn hold_writes(&self) {
-        self.set(HookFlags::HELD_WRITES, true);
+    /// Delays writing commands for a reason, one of [`HookFlags::HELD_WRITES`], until the process
+    /// ends or [`Self::release_writes`] is called.
+    pub(crate) fn hold_writes(&self, why: HookFlags) {
+        self.set(why, true);
     }
 
-    /// Continues the commands that [`Self::hold_writes`] has delayed.
-    pub fn release_writes(&self) {
-        self.set(HookFlags::HELD_WRITES, false);
+    /// Continues the commands that [`Self::hold_writes`] has delayed, unless there is another
+    /// reason.
+    pub(crate) fn release_writes(&self, why: HookFlags) {
+        self.set(why, false);
         self.wake_held();
     }
 
@@ -191,7 +196,7 @@ impl RequestHooks {
     #[must_use]
     pub fn is_paused(&self, now_ms: u64) -> bool {
         let reasons = self.reasons();
-        reasons.contains(HookFlags::HELD_WRITES)
+        reasons.intersects(HookFlags::HELD_WRITES)
             || reasons.intersects(PAUSED) && self.pause_until_ms.load(Relaxed) > now_ms
     }
 

@@ -1,6 +1,7 @@
 //! Saves: the requested one, its progress, and the result of the last one. Commands request them,
 //! the saver performs them, INFO reports them.
 
+use crate::state::hooks::{HookFlags, RequestHooks};
 use crate::state::loading::Loading;
 use nagi_persist::save::SaveProgress;
 use nagi_store::since_1970;
@@ -198,6 +199,22 @@ impl State {
         self.before_shutdown > self.ended.max(self.aborted)
     }
 
+    /// Whether the process has to stop now, after the end of the task that ended last.
+    fn is_shutdown_due(&self) -> bool {
+        self.before_shutdown > self.aborted
+            && self.before_shutdown == self.ended
+            && (self.outcome.is_ok() || self.stops_unsaved)
+    }
+
+    /// Delays writes as long as the process is about to stop: they would not be in the file.
+    fn hold_or_release(&self, hooks: &RequestHooks) {
+        if self.is_shutdown_pending() || self.is_shutdown_due() {
+            hooks.hold_writes(HookFlags::STOPPING);
+        } else if hooks.reasons().contains(HookFlags::STOPPING) {
+            hooks.release_writes(HookFlags::STOPPING);
+        }
+    }
+
     /// Calls `waker` when a task begins or ends.
     fn wait(&mut self, waker: &Waker) {
         if !self.waiting.iter().any(|known| known.will_wake(waker)) {
@@ -254,8 +271,8 @@ impl Saves {
 
     /// Requests that the process stops after a save, which follows like that of
     /// [`Saves::order_next`], unless it stops after a save already; with `stops_unsaved`, even if
-    /// the save fails.
-    pub fn order_before_shutdown(&self, stops_unsaved: bool) -> Ticket {
+    /// the save fails. From now on, writes wait.
+    pub fn order_before_shutdown(&self, hooks: &RequestHooks, stops_unsaved: bool) -> Ticket {
         let mut state = self.lock();
         if state.is_shutdown_pending() {
             state.stops_unsaved |= stops_unsaved;
@@ -266,16 +283,30 @@ impl Saves {
                 // The save of the aborted shutdown has not begun, and serves this one.
                 state.aborted = 0;
             }
+            state.hold_or_release(hooks);
         }
         state.before_shutdown
     }
 
     /// Whether the process has to stop now, after the end of the task that ended last.
     pub fn is_shutdown_due(&self) -> bool {
+        self.lock().is_shutdown_due()
+    }
+
+    /// Continues the writes that a shutdown has delayed, after the end of a task, unless the
+    /// process has to stop.
+    pub fn release_writes(&self, hooks: &RequestHooks) {
+        // Under the lock, so that a shutdown that is requested now delays them again.
+        self.lock().hold_or_release(hooks);
+    }
+
+    /// Whether the process stops after the current save, although data has changed since its cut:
+    /// `changes` is the store's count of changes.
+    pub fn is_shutdown_outdated(&self, changes: u64) -> bool {
         let state = self.lock();
-        state.before_shutdown > state.aborted
-            && state.before_shutdown == state.ended
-            && (state.outcome.is_ok() || state.stops_unsaved)
+        state.is_shutdown_pending()
+            && state.before_shutdown == state.asked
+            && changes > state.status.changes_at_cut
     }
 
     /// Begins the final save, at a time when all threads that could request one have ended.
@@ -287,8 +318,9 @@ impl Saves {
         self.progress.reset();
     }
 
-    /// Cancels the shutdown and the save before it. Returns whether there was one.
-    pub(crate) fn abort_shutdown(&self) -> bool {
+    /// Cancels the shutdown and the save before it, and continues writes. Returns whether there was
+    /// one.
+    pub(crate) fn abort_shutdown(&self, hooks: &RequestHooks) -> bool {
         let mut state = self.lock();
         let is_there = state.is_shutdown_pending();
         if is_there {
@@ -297,6 +329,7 @@ impl Saves {
                 self.cancel_current(&state);
             }
             state.waiting.drain(..).for_each(Waker::wake);
+            state.hold_or_release(hooks);
         }
         is_there
     }
@@ -309,7 +342,7 @@ impl Saves {
     }
 
     /// Whether the process stops after a save.
-    pub(crate) fn is_shutdown_pending(&self) -> bool {
+    pub fn is_shutdown_pending(&self) -> bool {
         self.lock().is_shutdown_pending()
     }
 
@@ -324,13 +357,6 @@ impl Saves {
         let mut state = self.lock();
         let was_due = state.next.take_if(|next| *next == Order::BackgroundSave).is_some();
         self.cancel_background(&state) || was_due
-    }
-
-    /// Cancels any save, because the process stops.
-    pub fn cancel_all(&self) {
-        let mut state = self.lock();
-        state.next = None;
-        self.cancel_current(&state);
     }
 
     fn cancel_background(&self, state: &State) -> bool {
@@ -488,33 +514,35 @@ mod tests {
     #[test]
     fn a_shutdown_is_aborted_only_before_its_save_has_ended() {
         let (saves, waker) = (Saves::default(), Waker::noop());
-        assert!(!saves.abort_shutdown(), "there is no shutdown");
+        let hooks = RequestHooks::default();
+        assert!(!saves.abort_shutdown(&hooks), "there is no shutdown");
         let earlier = saves.order(Order::Save).unwrap();
-        assert!(!saves.abort_shutdown(), "that save was asked for otherwise");
-        let ticket = saves.order_before_shutdown(false);
+        assert!(!saves.abort_shutdown(&hooks), "that save was asked for otherwise");
+        let ticket = saves.order_before_shutdown(&hooks, false);
         assert!(ticket > earlier && saves.is_shutdown_pending());
         assert!(!saves.progress.cancel.load(Ordering::Relaxed), "a client waits for the first one");
         saves.end(SAVED);
         assert_eq!(saves.outcome(earlier, waker), Some(Ok(())));
         assert!(!saves.is_shutdown_due() && saves.status().in_progress);
-        assert!(saves.abort_shutdown() && saves.is_shutdown_aborted(ticket));
-        assert!(!saves.abort_shutdown() && !saves.is_shutdown_pending());
+        assert!(saves.abort_shutdown(&hooks) && saves.is_shutdown_aborted(ticket));
+        assert!(!saves.abort_shutdown(&hooks) && !saves.is_shutdown_pending());
         saves.end(SAVED);
         assert!(!saves.is_shutdown_due());
         assert!(saves.outcome(ticket, waker).unwrap().is_err(), "however the save ended");
-        let ticket = saves.order_before_shutdown(false);
+        let ticket = saves.order_before_shutdown(&hooks, false);
         saves.end(SAVED);
         assert_eq!(saves.outcome(ticket, waker), Some(Ok(())));
-        assert!(saves.is_shutdown_due() && !saves.abort_shutdown());
+        assert!(saves.is_shutdown_due() && !saves.abort_shutdown(&hooks));
     }
 
     #[test]
     fn a_shutdown_may_follow_one_that_was_aborted_before_its_save_began() {
         let (saves, waker) = (Saves::default(), Waker::noop());
+        let hooks = RequestHooks::default();
         saves.order(Order::Save).unwrap();
-        let aborted = saves.order_before_shutdown(false);
-        assert!(saves.abort_shutdown() && saves.outcome(aborted, waker).unwrap().is_err());
-        let ticket = saves.order_before_shutdown(false);
+        let aborted = saves.order_before_shutdown(&hooks, false);
+        assert!(saves.abort_shutdown(&hooks) && saves.outcome(aborted, waker).unwrap().is_err());
+        let ticket = saves.order_before_shutdown(&hooks, false);
         assert!(saves.is_shutdown_pending() && saves.outcome(ticket, waker).is_none());
         saves.end(SAVED);
         assert!(!saves.is_shutdown_due());
@@ -525,15 +553,42 @@ mod tests {
 
     #[test]
     fn a_failed_save_stops_the_process_only_if_asked_to() {
-        let saves = Saves::default();
-        let ticket = saves.order_before_shutdown(true);
-        assert_eq!(saves.order_before_shutdown(false), ticket, "one save is enough");
+        let (saves, hooks) = (Saves::default(), RequestHooks::default());
+        let ticket = saves.order_before_shutdown(&hooks, true);
+        assert_eq!(saves.order_before_shutdown(&hooks, false), ticket, "one save is enough");
         saves.end(Ending::Failed("no room".to_owned()));
         assert!(saves.is_shutdown_due());
         for stops_unsaved in [false, true] {
-            saves.order_before_shutdown(stops_unsaved);
+            saves.order_before_shutdown(&hooks, stops_unsaved);
             saves.end(Ending::Failed("no room".to_owned()));
             assert_eq!(saves.is_shutdown_due(), stops_unsaved);
+        }
+    }
+
+    #[test]
+    fn writes_wait_until_the_process_does_not_stop_after_all() {
+        let (saves, hooks) = (Saves::default(), RequestHooks::default());
+        let held = || hooks.reasons().intersection(HookFlags::HELD_WRITES);
+        hooks.hold_writes(HookFlags::RELOADING);
+        for ends in ["aborted", "failed", "saved"] {
+            saves.order(Order::Save).unwrap();
+            saves.order_before_shutdown(&hooks, false);
+            assert_eq!(held(), HookFlags::HELD_WRITES);
+            saves.end(SAVED);
+            saves.release_writes(&hooks);
+            assert_eq!(held(), HookFlags::HELD_WRITES, "that was the save before");
+            match ends {
+                "aborted" => assert!(saves.abort_shutdown(&hooks)),
+                "failed" => saves.end(Ending::Failed("no room".to_owned())),
+                _ => saves.end(SAVED),
+            }
+            saves.release_writes(&hooks);
+            let expected =
+                if ends == "saved" { HookFlags::HELD_WRITES } else { HookFlags::RELOADING };
+            assert_eq!(held(), expected, "{ends}");
+            if ends == "aborted" {
+                saves.end(Ending::Cancelled);
+            }
         }
     }
 
@@ -574,11 +629,12 @@ mod tests {
     #[test]
     fn the_last_save_replaces_a_cancelled_one() {
         let saves = Saves::default();
-        let asked = saves.order(Order::Save).unwrap();
+        let asked = saves.order(Order::BackgroundSave).unwrap();
         assert_eq!(saves.order(Order::Save), None, "one at a time");
-        saves.cancel_all();
+        assert!(saves.cancel());
         saves.order_last();
         assert!(!saves.progress.cancel.load(Ordering::Relaxed), "it is not what was cancelled");
+        assert!(!saves.cancel(), "nor is it in the background");
         saves.end(Ending::Saved { keys: 1, bytes: 2 });
         assert_eq!(saves.outcome(asked, Waker::noop()), Some(Ok(())));
         assert!(!saves.status().in_progress && saves.order(Order::Save).is_some());

@@ -22,7 +22,7 @@ use nagi_proto::{Args, Output};
 use nagi_script::{Digest, ScriptFlags};
 use nagi_store::Claim;
 use nagi_store::accounting::{self, Charge, LargeOverhead};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -39,6 +39,8 @@ const READ_CHECK: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub struct Scripts {
     inner: Mutex<Inner>,
+    /// Locked while a snapshot is cut. No lock is taken under it but those of the cut.
+    libraries: Mutex<Libraries>,
     arrived: Condvar,
     /// Notified when libraries of a file have been loaded.
     read: Condvar,
@@ -57,6 +59,18 @@ pub struct Scripts {
     pub(crate) function_bytes: AtomicUsize,
 }
 
+/// All libraries at one moment, which lasts as long as this value.
+#[derive(Debug)]
+pub struct FrozenLibraries<'a>(MutexGuard<'a, Libraries>);
+
+impl FrozenLibraries<'_> {
+    /// Their source code.
+    #[must_use]
+    pub fn codes(&self) -> Vec<Arc<[u8]>> {
+        self.0.iter().map(|library| Arc::clone(&library.code)).collect()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     queue: VecDeque<Waiting>,
@@ -71,7 +85,6 @@ struct Inner {
     /// The scripts of EVAL, of which the least recently used one is evicted.
     evaluated: Vec<Digest>,
     evicted: u64,
-    libraries: Libraries,
     /// Source code of libraries that were read from a file and must be loaded.
     read: Option<Vec<Vec<u8>>>,
     /// The result of loading them, or the text of the error.
@@ -531,24 +544,28 @@ impl Scripts {
 
     /// The loaded libraries.
     pub(crate) fn libraries(&self) -> Libraries {
-        self.inner.lock().libraries.clone()
+        self.libraries.lock().clone()
     }
 
     /// The library that has a function.
     pub(crate) fn library_of(&self, function: &[u8]) -> Option<Arc<Library>> {
-        self.inner.lock().libraries.of_function(function).cloned()
+        self.libraries.lock().of_function(function).cloned()
     }
 
     /// Changes the libraries atomically.
     pub(crate) fn change_libraries<T>(&self, change: impl FnOnce(&mut Libraries) -> T) -> T {
-        change(&mut self.inner.lock().libraries)
+        change(&mut self.libraries.lock())
     }
 
     /// The source code of all libraries.
     #[must_use]
     pub fn library_codes(&self) -> Vec<Arc<[u8]>> {
-        let inner = self.inner.lock();
-        inner.libraries.iter().map(|library| Arc::clone(&library.code)).collect()
+        self.frozen_libraries().codes()
+    }
+
+    /// All libraries, none of which changes while the result lives.
+    pub fn frozen_libraries(&self) -> FrozenLibraries<'_> {
+        FrozenLibraries(self.libraries.lock())
     }
 
     /// Makes the script thread replace libraries by those of a file, before any other work, and

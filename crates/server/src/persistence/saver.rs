@@ -13,6 +13,7 @@ use nagi_persist::rdb::{Preamble, Version, WriterOptions};
 use nagi_persist::save::{SaveError, SaveHost, Saved, Target, save};
 use nagi_store::{CutError, Snapshot, SnapshotError, Walker, since_1970};
 use std::cell::{Cell, RefCell};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
@@ -32,22 +33,36 @@ impl Wake for Unpark {
     }
 }
 
+const CANCELLED: SaveError = SaveError::Snapshot(SnapshotError::Cancelled);
+
 /// How long a script that has not written may go on while the save before the end waits for it.
 const SCRIPT_WAIT: Duration = Duration::from_secs(1);
 
-/// Runs requested saves until the server stops.
+/// Runs requested saves until the server stops, and then those that clients still wait for.
 pub(crate) fn run(shared: &Shared) {
     let priority = SaverPriority::new();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    while !shared.is_stopping() {
+    loop {
+        // Read before the order, so that one that came before the stop is not missed.
+        let is_stopping = shared.is_stopping();
         match shared.saves().next_order(&waker) {
+            None if is_stopping => break,
             None => thread::park(),
             Some(Order::Load { merge }) => loading::load_again(shared, merge),
+            // Read after the order: a stop that comes later cancels the save.
+            Some(Order::BackgroundSave) if shared.is_stopping() => finish(shared, Err(CANCELLED)),
             Some(Order::Save | Order::BackgroundSave) => {
                 priority.lower();
                 let paused = Cell::new((cpu_time(), Instant::now()));
                 let host = Workers { shared, paused, priority: &priority };
-                finish(shared, save_now(shared, &waker, &host));
+                let mut outcome = save_now(shared, &waker, &host);
+                // A request that was past its check when writes were held, or a script that waited
+                // for its turn, may have written after the cut. Its client has been answered.
+                let changes = shared.store.totals().changes;
+                if outcome.is_ok() && shared.saves().is_shutdown_outdated(changes) {
+                    outcome = save_now(shared, &waker, &host);
+                }
+                finish(shared, outcome);
             }
         }
     }
@@ -66,41 +81,41 @@ pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
     failed.map_or(Ok(()), Err)
 }
 
-/// Saves while all requests except writes are served, if the settings ask for a save at the end and
-/// the data has changed.
+/// Saves while all requests except writes are served, if the settings or a client's SHUTDOWN ask for
+/// a save at the end. As in Redis, that does not depend on changes: the file may have another name
+/// or version since the last save, or be gone.
 ///
 /// # Errors
 /// Why the data could not be saved; writes are then served again.
 pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
-    let has_points = !shared.config().save.get().is_empty();
+    let has_points = shared.config().has_save_points();
     let is_loading = shared.hooks().reasons().contains(HookFlags::LOADING);
-    if !has_points || is_loading || shared.unsaved_changes() == 0 {
+    let is_asked_for = has_points || shared.saves().is_shutdown_pending();
+    if !is_asked_for || is_loading || shared.is_stopping() {
         return Ok(());
     }
-    shared.hooks().hold_writes();
     let (saves, waker) = (shared.saves(), Waker::from(Arc::new(Unpark(thread::current()))));
-    let ticket = saves.order_before_shutdown(false);
-    let saved = loop {
+    let ticket = saves.order_before_shutdown(shared.hooks(), false);
+    loop {
         match saves.outcome(ticket, &waker) {
-            Some(outcome) => break outcome,
-            // The server is stopping for another reason: the last save follows the workers' end.
-            None if shared.is_stopping() => break Ok(()),
+            Some(outcome) => return outcome,
+            // The server is stopping for another reason; the saver ends this save all the same.
+            None if shared.is_stopping() => return Ok(()),
             None => {
                 shared.scripts().end_unless_written(SCRIPT_WAIT);
                 thread::park_timeout(Duration::from_millis(100));
             }
         }
-    };
-    if saved.is_err() {
-        shared.hooks().release_writes();
     }
-    saved
 }
 
 /// Saves the data. Writes are tracked from before the cut until the save has ended.
 fn save_now(shared: &Shared, waker: &Waker, host: &dyn SaveHost) -> Result<Saved, SaveError> {
     shared.hooks().set(HookFlags::SAVING, true);
-    let outcome = cut(shared, waker).and_then(|snapshot| write(shared, snapshot, host));
+    let outcome = dump_file::path(shared).ok_or(SaveError::NoFile).and_then(|path| {
+        let (snapshot, libraries) = cut(shared, waker)?;
+        write(shared, snapshot, &libraries, &path, host)
+    });
     shared.hooks().set(HookFlags::SAVING, false);
     outcome
 }
@@ -160,23 +175,31 @@ fn cpu_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError> {
-    let cancelled = SaveError::Snapshot(SnapshotError::Cancelled);
+/// The code of libraries of functions.
+type Codes = Vec<Arc<[u8]>>;
+
+/// Makes a cut, and takes the libraries of the same moment.
+fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<(Snapshot<'a>, Codes), SaveError> {
     let mut _place;
     loop {
         // Read before the cut: a change in between counts as unsaved.
         let changes = shared.store.totals().changes;
-        match shared.store.cut(pre_image_limit(shared), waker) {
+        let limit = pre_image_limit(shared);
+        let libraries = shared.scripts().frozen_libraries();
+        let cut = shared.store.cut(limit, waker);
+        let codes = libraries.codes();
+        drop(libraries);
+        match cut {
             Ok(snapshot) => {
                 shared.saves().begin(snapshot.cut_took(), changes);
-                return Ok(snapshot);
+                return Ok((snapshot, codes));
             }
-            Err(CutError::Busy) => return Err(cancelled),
+            Err(CutError::Busy) => return Err(CANCELLED),
             Err(CutError::Claimed(wait)) => {
                 // The place in the queue is kept until the next try.
                 _place = wait;
-                if shared.is_stopping() || shared.saves().progress.cancel.load(Ordering::Relaxed) {
-                    return Err(cancelled);
+                if shared.saves().progress.cancel.load(Ordering::Relaxed) {
+                    return Err(CANCELLED);
                 }
                 thread::park();
             }
@@ -184,14 +207,20 @@ fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError>
     }
 }
 
-fn write(shared: &Shared, snapshot: Snapshot<'_>, host: &dyn SaveHost) -> Result<Saved, SaveError> {
+fn write(
+    shared: &Shared,
+    snapshot: Snapshot<'_>,
+    libraries: &[Arc<[u8]>],
+    path: &Path,
+    host: &dyn SaveHost,
+) -> Result<Saved, SaveError> {
     tracing::info!(cut_us = snapshot.cut_took().as_micros(), "save started");
     let config = shared.config();
     let now = since_1970();
     let pinned = config.pinned_rdb_version().and_then(Version::from_number);
     let target = Target {
-        libraries: &shared.scripts().library_codes(),
-        path: &dump_file::path(shared).unwrap_or_default(),
+        libraries,
+        path,
         options: WriterOptions {
             version: pinned.unwrap_or(Version::LOWEST),
             compress: config.rdbcompression.is_on(),
@@ -246,7 +275,93 @@ fn finish(shared: &Shared, outcome: Result<Saved, SaveError>) {
     let is_saved = matches!(ending, Ending::Saved { .. });
     shared.saves().end(ending);
     if shared.saves().is_shutdown_due() {
-        shared.shut_down(Some(is_saved));
+        shared.shut_down(is_saved);
+    } else {
+        shared.saves().release_writes(shared.hooks());
     }
     stop_writes_if_unsaved(shared.saves(), shared.config(), shared.hooks());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::shared::ServerOptions;
+    use nagi_commands::config::Origin;
+    use std::fs;
+    use std::path::PathBuf;
+
+    /// A server without threads that saves to a folder, which is removed on drop.
+    struct Fixture {
+        shared: Shared,
+        folder: PathBuf,
+    }
+
+    impl Fixture {
+        fn new(test: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("nagi-{test}-{}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap();
+            let commands = nagi_commands::command_table();
+            let shared = Shared::new(ServerOptions::default(), Vec::new(), commands).unwrap();
+            shared.config().set("dir", folder.to_str().unwrap(), Origin::Startup).unwrap();
+            Fixture { shared, folder }
+        }
+
+        /// Runs the saver until it ends. This thread walks, and calls `meanwhile`.
+        fn run(&self, mut meanwhile: impl FnMut(&Shared)) {
+            let (shared, mut walker) = (&self.shared, Walker::default());
+            thread::scope(|scope| {
+                let saver = scope.spawn(|| run(shared));
+                shared.saver.set(saver.thread().clone()).unwrap();
+                while !saver.is_finished() {
+                    meanwhile(shared);
+                    if shared.store.is_saving() {
+                        shared.store.walk(&mut walker, || false);
+                    }
+                    thread::yield_now();
+                }
+            });
+        }
+    }
+
+    impl Drop for Fixture {
+        fn drop(&mut self) {
+            // What is left behind is only a temporary file.
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+
+    #[test]
+    fn a_change_after_the_cut_is_saved_before_the_server_stops() {
+        let fixture = Fixture::new("saved-again");
+        fixture.shared.saves().order_before_shutdown(&fixture.shared.hooks, false);
+        let mut is_written = false;
+        fixture.run(|shared| {
+            if shared.store.is_saving() && !is_written {
+                is_written = true;
+                let counters = shared.store.counters(0);
+                shared.store.database(0, &counters, shared.store.now_ms()).note_change();
+            }
+        });
+        assert!(is_written && fixture.shared.is_stopping());
+        assert_eq!(fixture.shared.unsaved_changes(), 0);
+    }
+
+    #[test]
+    fn a_stop_cancels_only_saves_in_the_background() {
+        let fixture = Fixture::new("stopped-saver");
+        let saves = fixture.shared.saves();
+        saves.order(Order::BackgroundSave).unwrap();
+        let ticket = saves.order_before_shutdown(&fixture.shared.hooks, false);
+        fixture.shared.stop();
+        fixture.run(|_| ());
+        assert_eq!(saves.outcome(ticket, Waker::noop()), Some(Ok(())));
+        assert_eq!(saves.status().count, 1);
+        assert!(fixture.folder.join("dump.rdb").is_file());
+        saves.order(Order::BackgroundSave).unwrap();
+        fixture.shared.stop();
+        assert!(saves.progress.cancel.load(Ordering::Relaxed));
+        saves.order_last();
+        fixture.shared.stop();
+        assert!(!saves.progress.cancel.load(Ordering::Relaxed), "the last save goes on");
+    }
 }

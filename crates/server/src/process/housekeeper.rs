@@ -88,7 +88,7 @@ impl Settings {
 /// Requests a save if a save point of `save` is reached.
 fn save_if_due(shared: &Shared, now_ms: u64) {
     let points = shared.config().save.get();
-    if points.is_empty() || shared.hooks.reasons().contains(HookFlags::LOADING) {
+    if !shared.config().has_save_points() || shared.hooks.reasons().contains(HookFlags::LOADING) {
         return;
     }
     let status = shared.saves().status();

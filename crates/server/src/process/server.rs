@@ -341,13 +341,11 @@ impl Running {
             // The store has only a part of the file's data and must not replace it.
             return Ok(());
         }
-        let has_points = !shared.config().save.get().is_empty();
-        let saved =
-            if shared.unsaved_changes() > 0 && *shared.saves_at_end.get().unwrap_or(&has_points) {
-                saver::last_save(shared)
-            } else {
-                Ok(())
-            };
+        let has_points = shared.config().has_save_points();
+        let saves = *shared.saves_at_end.get().unwrap_or(&has_points);
+        // SHUTDOWN may have been asked to save when the saver had ended.
+        let is_due = saves && shared.unsaved_changes() > 0 || shared.saves().is_shutdown_pending();
+        let saved = if is_due { saver::last_save(shared) } else { Ok(()) };
         shared.report_unsaved_changes();
         tracing::info!("nagi is now ready to exit, bye bye...");
         saved
@@ -359,9 +357,9 @@ impl Running {
 pub struct Stopper(Arc<Shared>);
 
 impl Stopper {
-    /// Asks the server to stop, after a save if the settings ask for one and data has changed.
-    /// Waits for the save, and returns whether the server stops: if the save fails, it keeps
-    /// running, as Redis does, since the data would be lost.
+    /// Asks the server to stop, after a save if the settings or a client ask for one. Waits for the
+    /// save, and returns whether the server stops: if the save fails, it keeps running, as Redis
+    /// does, since the data would be lost.
     #[must_use]
     pub fn save_and_stop(&self) -> bool {
         let saved = saver::save_before_shutdown(&self.0);

@@ -1,11 +1,12 @@
 //! SIGTERM, SIGINT, and memcached's SIGUSR1: the first one asks the server to save, if the settings
-//! ask for it, and to stop. A second one during the save ends the process immediately. After a
-//! failed save, another signal retries: the cause of the failure may have been removed. They are
-//! caught before the server listens: the kernel closes the sockets of a process that a signal has
-//! ended, and with io_uring it accepts clients for a while longer. SIGHUP, which a terminal sends
-//! when it closes, does not stop the server, as with Redis and memcached; as with the latter, it
-//! reloads the file of users of memcached's protocols, if there is one. SIGXFSZ is handled so that
-//! a file beyond the file size limit is only an error for the thread that writes it.
+//! ask for it, and to stop. It cancels no save that a client waits for. A second one during such a
+//! save, or its own, ends the process immediately. After a failed save, another signal retries: the
+//! cause of the failure may have been removed. They are caught before the server listens: the
+//! kernel closes the sockets of a process that a signal has ended, and with io_uring it accepts
+//! clients for a while longer. SIGHUP, which a terminal sends when it closes, does not stop the
+//! server, as with Redis and memcached; as with the latter, it reloads the file of users of
+//! memcached's protocols, if there is one. SIGXFSZ is handled so that a file beyond the file size
+//! limit is only an error for the thread that writes it.
 //! (SIGPIPE is ignored in every Rust program.)
 
 use crate::process::server::Stopper;

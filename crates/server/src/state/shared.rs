@@ -259,11 +259,13 @@ impl Shared {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
+    /// Makes the threads end; may be called again while they do. A save that a client waits for goes
+    /// on, and so does the last one.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         self.listeners.stop();
         self.mailboxes.iter().for_each(Mailbox::wake);
-        self.saves.cancel_all();
+        self.saves.cancel();
         self.scripts.stop();
         for thread in
             [&self.housekeeper, &self.saver, &self.sampler].into_iter().filter_map(OnceLock::get)
@@ -379,11 +381,9 @@ impl Server for Shared {
         tracing::debug!("RESTORE: {form} integrity check failed");
     }
 
-    fn shut_down(&self, saves: Option<bool>) {
-        if let Some(saves) = saves {
-            // The first command decides.
-            let _ = self.saves_at_end.set(saves);
-        }
+    fn shut_down(&self, saves: bool) {
+        // The first command decides.
+        let _ = self.saves_at_end.set(saves);
         self.stop();
     }
 

@@ -335,7 +335,7 @@ pub(crate) static FLUSHDB: Command = Command {
 fn flushall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     flush(cx, args, Scope::All)?;
     // Removed data must not return with a file, so a save in progress is cancelled.
-    if cx.server.config().save.get().is_empty() {
+    if !cx.server.config().has_save_points() {
         cx.server.saves().cancel();
         cx.reply.ok();
         return Ok(());

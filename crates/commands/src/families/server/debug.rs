@@ -2,6 +2,7 @@
 
 use crate::config::rewrite::{Added, rewrite};
 use crate::families::server::digest;
+use crate::families::server::persistence::check_file;
 use crate::runtime::admission;
 use crate::runtime::arguments::{integer, is};
 use crate::runtime::blocking::alarm;
@@ -352,6 +353,8 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             return Err(Error::fixed(text));
         }
     }
+    // Without a file, the data would be flushed and could not be loaded.
+    check_file(cx.server.config())?;
     if cx.hooks.reasons().contains(HookFlags::LOADING) {
         return Err(Error::fixed("LOADING Redis is loading the dataset in memory"));
     }
@@ -371,13 +374,13 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             stage = match stage {
                 Reload::Order => {
                     // Writes after the save would be lost.
-                    cx.hooks.hold_writes();
+                    cx.hooks.hold_writes(HookFlags::RELOADING);
                     Reload::Saving(server.order_next(Order::Save))
                 }
                 Reload::Saving(ticket) => match server.outcome(ticket, &waker) {
                     Some(Ok(())) => Reload::Empty,
                     Some(Err(why)) => {
-                        cx.hooks.release_writes();
+                        cx.hooks.release_writes(HookFlags::RELOADING);
                         return Err(Error::new(format!("ERR {why}")));
                     }
                     None => return Ok(JobProgress::COMMITTED_WOKEN),
@@ -405,7 +408,7 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             }
         };
         if saves {
-            cx.hooks.release_writes();
+            cx.hooks.release_writes(HookFlags::RELOADING);
         }
         outcome.map_err(|_| NOT_LOADED)?;
         cx.reply.ok();

@@ -3,7 +3,7 @@
 
 use crate::runtime::arguments::is;
 use crate::state::saves::Order;
-use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
+use crate::{Category, Command, Config, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_proto::Args;
 
 /// The family's rows.
@@ -28,6 +28,20 @@ static BGREWRITEAOF: Command = Command {
     run: bgrewriteaof,
 };
 
+/// Checks that saves have a file to write.
+///
+/// # Errors
+/// The settings name none.
+pub(crate) fn check_file(config: &Config) -> Result<(), Error> {
+    match config.has_dump_file() {
+        true => Ok(()),
+        false => Err(Error::fixed(
+            "ERR there is no file to save to, since dbfilename is empty: set it in the \
+             configuration file, by --dbfilename or by CONFIG SET",
+        )),
+    }
+}
+
 const BUSY: &str = "ERR Background save already in progress";
 
 fn bgsave<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
@@ -44,6 +58,7 @@ fn bgsave<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if args.len() > 2 || option.is_some_and(|word| !is(word, "SCHEDULE")) {
         return Err(Error::SYNTAX);
     }
+    check_file(cx.server.config())?;
     let ticket = cx.server.saves().order(Order::BackgroundSave).ok_or(Error::fixed(BUSY))?;
     if cx.db.is_claimed() {
         // The save only begins after the transaction.
@@ -75,6 +90,7 @@ static BGSAVE: Command = Command {
 };
 
 fn save<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    check_file(cx.server.config())?;
     let ticket = cx.server.saves().order(Order::Save).ok_or(Error::fixed(BUSY))?;
     cx.start(Box::new(move |cx| {
         let outcome = cx.server.saves().outcome(ticket, &cx.client.waker);

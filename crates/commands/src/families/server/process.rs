@@ -1,5 +1,6 @@
 //! The process: TIME and SHUTDOWN.
 
+use crate::families::server::persistence::check_file;
 use crate::runtime::arguments::{RemainingArguments, is};
 use crate::runtime::gate;
 use crate::{Category, Command, Context, Error, Flags, Group, HookFlags, JobProgress, Keys, Notes};
@@ -52,7 +53,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         if args.len() > 2 {
             return Err(Error::SYNTAX);
         }
-        if !cx.server.saves().abort_shutdown() {
+        if !cx.server.saves().abort_shutdown(cx.hooks) {
             return Err(Error::fixed("ERR No shutdown in progress."));
         }
         cx.reply.ok();
@@ -68,10 +69,14 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     {
         return Err(Error::fixed(busy.text()));
     }
-    let has_points = !cx.server.config().save.get().is_empty();
-    if !save.unwrap_or(has_points) {
+    let config = cx.server.config();
+    if save == Some(true) && !force {
+        check_file(config)?;
+    }
+    let saves = save.unwrap_or(config.has_save_points()) && config.has_dump_file();
+    if !saves {
         cx.client.quit();
-        cx.server.shut_down(Some(false));
+        cx.server.shut_down(false);
         return Ok(());
     }
     shut_down_saved(cx, force)
@@ -79,8 +84,8 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 /// Stops the server once its data is saved; with `force`, even if saving fails.
 fn shut_down_saved(cx: &mut Context<'_>, force: bool) -> Result<(), Error> {
-    // The saver stops the server, so that it does even if this client has disconnected.
-    let ticket = cx.server.saves().order_before_shutdown(force);
+    // The saver stops the server, or continues writes, even if this client has disconnected.
+    let ticket = cx.server.saves().order_before_shutdown(cx.hooks, force);
     cx.start(Box::new(move |cx| {
         let saves = cx.server.saves();
         let outcome = saves.outcome(ticket, &cx.client.waker);
