@@ -406,8 +406,8 @@ fn large_requests_and_replies_have_their_own_logs() {
     assert!(client.run("SLOWLOG LEN").integer() > 0);
 }
 
-/// Clients that have not logged in, or lack the permission, could otherwise fill the logs with texts
-/// of their choice.
+/// Clients that have not logged in, or lack the permission, could otherwise fill the logs with
+/// texts of their choice.
 #[test]
 fn requests_that_are_refused_are_in_no_log() {
     let settings = ["--requirepass", "sesame", "--slowlog-log-slower-than", "0"];

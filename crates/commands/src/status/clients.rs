@@ -1,6 +1,5 @@
 //! Samples of connections, for the lists on pages.
 
-use super::sample::per_second;
 use crate::state::http_tally::HttpConnection;
 use crate::{ClientInfo, Marks, Server};
 use nagi_store::ticks;
@@ -57,6 +56,11 @@ pub struct ClientSample {
     pub busy_ns_per_second: u64,
     /// The total busy time in ticks, so that differences have no rounding errors.
     pub(super) busy_ticks: u64,
+}
+
+/// A count that has grown by `grown` in this time, per second.
+pub(super) fn per_second(grown: u64, passed: Duration) -> u64 {
+    (grown as f64 / passed.as_secs_f64()) as u64
 }
 
 /// Lists all connections, the oldest first. `before` are the connections of the previous sample, if

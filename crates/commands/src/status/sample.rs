@@ -10,7 +10,7 @@ use crate::state::saves::Saves;
 use crate::state::slow_log::SlowRequest;
 use crate::state::statistics::Work;
 use crate::state::usage::{self, Usage};
-use crate::status::clients::{self, ClientSample};
+use crate::status::clients::{self, ClientSample, per_second};
 use crate::status::history::History;
 use crate::status::own_findings::{Moment, Moments, remarkable_clients};
 use crate::{CommandTotals, HookFlags, Server, Totals};
@@ -402,11 +402,6 @@ fn counters(sample: &Sample) -> BTreeMap<String, String> {
     let saved = if sample.saves.has_failed { "err" } else { "ok" };
     counters.insert("rdb_last_bgsave_status".to_owned(), saved.to_owned());
     counters
-}
-
-/// A count that has grown by `grown` in this time, per second.
-pub(super) fn per_second(grown: u64, passed: Duration) -> u64 {
-    (grown as f64 / passed.as_secs_f64()) as u64
 }
 
 /// The activity of each worker and of the script thread.

@@ -101,7 +101,7 @@ impl<'a> Settings<'a> {
 /// # Errors
 /// The limit is not a whole number of megabytes, as nagi's `maxmemory` may be.
 pub(crate) fn whole_megabytes(limit_bytes: u64) -> Result<u64, String> {
-    if limit_bytes % (1 << 20) != 0 {
+    if !limit_bytes.is_multiple_of(1 << 20) {
         return Err(format!(
             "its limit of {limit_bytes} bytes is not a whole number of MB, so cache_memlimit could \
              not restore it: set such a limit, or use redis://"

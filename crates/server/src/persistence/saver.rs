@@ -81,9 +81,9 @@ pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
     failed.map_or(Ok(()), Err)
 }
 
-/// Saves while all requests except writes are served, if the settings or a client's SHUTDOWN ask for
-/// a save at the end. As in Redis, that does not depend on changes: the file may have another name
-/// or version since the last save, or be gone.
+/// Saves while all requests except writes are served, if the settings or a client's SHUTDOWN ask
+/// for a save at the end. As in Redis, that does not depend on changes: the file may have another
+/// name or version since the last save, or be gone.
 ///
 /// # Errors
 /// Why the data could not be saved; writes are then served again.

@@ -88,12 +88,8 @@ pub(super) fn execute<P: RequestProtocol>(
         if bytes >= large_values::MIN_BYTES || remainder.is_some() {
             note_values::<P>(request, bytes, remainder.as_ref(), client, environment);
         }
-        let executed = |kind| Executed {
-            kind,
-            request: P::loggable(request),
-            request_bytes,
-            replies: (replied, out.len()),
-        };
+        let (loggable, replies) = (P::loggable(request), (replied, out.len()));
+        let executed = |kind| Executed { kind, request: loggable, request_bytes, replies };
         // A request that has changed data is completed even if it closes its own connection.
         let is_kept = |remainder: &Remainder| !client.closing || remainder.is_committed();
         if let Some(remainder) = remainder.filter(is_kept) {
@@ -109,9 +105,7 @@ pub(super) fn execute<P: RequestProtocol>(
             let spans = copied.unwrap_or_else(|| spans.take(span_count));
             let request =
                 Suspended::new(remainder, spans, len, underway).replied(out.len() > replied);
-            let state = if client.closing { SessionState::Closing } else { request.state() };
-            client.info.mark(Marks::EXECUTING, true);
-            *suspended = Some(request);
+            let state = suspend(client, suspended, request);
             return Batch { consumed: start, requests: executed, state: Some(state) };
         }
         if was_rejected || kind.is_none() {
@@ -134,6 +128,14 @@ pub(super) fn execute<P: RequestProtocol>(
         Some(SessionState::Closing)
     });
     Batch { consumed, requests: count, state }
+}
+
+/// Keeps a request that goes on later. Returns what its session waits for.
+fn suspend(client: &Client, suspended: &mut Option<Suspended>, request: Suspended) -> SessionState {
+    let state = if client.closing { SessionState::Closing } else { request.state() };
+    client.info.mark(Marks::EXECUTING, true);
+    *suspended = Some(request);
+    state
 }
 
 /// Records the key of a request that is about to be executed.

@@ -443,7 +443,8 @@ pub(crate) struct Stopwatch<'t> {
     arrivals: Arrivals,
     /// Whether requests of the same kind may share a reading.
     joins: bool,
-    /// Requests of the batch that had been executed at the latest reading, and those left out since.
+    /// Requests of the batch that had been executed at the latest reading, and those left out
+    /// since.
     counted: usize,
 }
 

@@ -259,8 +259,8 @@ impl Shared {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Makes the threads end; may be called again while they do. A save that a client waits for goes
-    /// on, and so does the last one.
+    /// Makes the threads end; may be called again while they do. A save that a client waits for
+    /// goes on, and so does the last one.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         self.listeners.stop();
