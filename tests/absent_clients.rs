@@ -198,7 +198,7 @@ fn a_transaction_with_scripts_does_not_keep_the_server_from_stopping() {
 #[test]
 fn only_clients_that_read_nothing_are_idle() {
     const BYTES: usize = 30 << 20;
-    let server = Server::nagi_with(&["--timeout", "2"]);
+    let server = Server::nagi_with(&["--timeout", "2", "--workers", "1"]);
     let mut client = server.connect_resp();
     assert_eq!(client.run_words(&["SET", "key", &"v".repeat(BYTES)]).text(), "OK");
     let [mut slow, mut deaf] = [deaf(&server), deaf(&server)];
@@ -216,6 +216,8 @@ fn only_clients_that_read_nothing_are_idle() {
     }
     let head = format!("${BYTES}\r\n").len() + "\r\n".len();
     slow.read_exact(&mut vec![0; BYTES + head - parts * part.len()]).expect("the rest");
+    // The worker closes the connection within a few turns after it has removed the client.
+    (0..10).for_each(|_| client.check("PING", "+PONG\r\n"));
     let mut received = Vec::new();
     // The connection may be reset.
     let _ = deaf.read_to_end(&mut received);
