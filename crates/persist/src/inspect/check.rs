@@ -2,7 +2,8 @@
 
 use super::distinct::Distinct;
 use super::{Field, KEYS_PER_REPORT, Watch};
-use crate::rdb::{Fault, Header, Item, Reader};
+use crate::rdb::{CollectionType, Element, Fault, Header, Item, Reader, Rejected};
+use nagi_store::{StreamBuilder, StreamPart};
 use std::collections::BTreeMap;
 use std::io::Read;
 
@@ -72,11 +73,13 @@ fn read<R: Read>(
         match reader.next_item()? {
             Item::Key(record) => {
                 found.last_key = Some((record.database, reader.key().to_vec()));
-                let elements = if record.value_type.has_elements() {
-                    distinct.begin();
-                    reader.elements(&mut |element| distinct.add(&element))?
-                } else {
-                    reader.skip_value()?.elements
+                let elements = match record.value_type.collection() {
+                    None => reader.skip_value()?.elements,
+                    Some(CollectionType::Stream) => build_stream(reader)?,
+                    Some(_) => {
+                        distinct.begin();
+                        reader.elements(&mut |element| distinct.add(&element))?
+                    }
                 };
                 found.keys += 1;
                 found.expiring += u64::from(record.expire_at_ms.is_some());
@@ -105,4 +108,18 @@ fn read<R: Read>(
             _ => {}
         }
     }
+}
+
+/// Builds a stream, since only parts that fit together can be loaded. Returns the number of its
+/// entries.
+fn build_stream<R: Read>(reader: &mut Reader<R>) -> Result<u64, Fault> {
+    let (mut builder, mut entries) = (StreamBuilder::new(), 0);
+    reader.elements(&mut |element| {
+        let Element::Part(part) = element else { return Err(Rejected::Unsupported) };
+        if let StreamPart::Head { len, .. } = part {
+            entries = len;
+        }
+        if builder.add(part) { Ok(()) } else { Err(Rejected::Duplicate) }
+    })?;
+    Ok(entries)
 }

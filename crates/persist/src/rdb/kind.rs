@@ -189,13 +189,6 @@ impl ValueType {
         })
     }
 
-    /// Whether values of this type are collections whose parts in the file are the elements that
-    /// clients see. The parts of a stream are other units.
-    #[must_use]
-    pub fn has_elements(self) -> bool {
-        self.collection().is_some_and(|it| it != CollectionType::Stream)
-    }
-
     pub(super) fn layout(self) -> Layout {
         self.row().3
     }

@@ -2,7 +2,7 @@
 
 use crate::files::{Known, OPTIONS, write};
 use crate::golden::golden;
-use crate::old::{file, text};
+use crate::old::{file, listpack_of, text};
 use nagi_persist::inspect::{Expiry, Group, Grouping, check, stats};
 
 const NOW_MS: u64 = 2_000_000_000_000;
@@ -131,6 +131,47 @@ fn duplicate_members_are_found() {
     let expected = "byte 12: expected a set without a member that is there twice, \
                     found something else";
     assert_eq!(said.as_deref(), Some(expected));
+}
+
+/// The server refuses to load such streams.
+#[test]
+fn a_stream_whose_parts_contradict_each_other_is_found() {
+    let number = |number: u8| vec![number, 1];
+    let field = [&b"\x81f"[..], &[2]].concat();
+    // Two entries of the field that the node has at its start, at 5-0 and 6-0.
+    let start = [number(2), number(0), number(1), field.clone(), number(0)];
+    let entry = |ms: u8| [number(2), number(ms), number(0), field.clone(), number(4)];
+    let node = listpack_of(&[&start[..], &entry(0), &entry(1)].concat());
+    let id = |ms: u8| [&[0; 7][..], &[ms], &[0; 8]].concat();
+    let pending = |ms: u8| [&id(ms)[..], &[0; 8], &[1]].concat();
+    let consumer = |ms: u8| [&b"\x01"[..], &text(b"reader"), &[0; 8], &[1], &id(ms)].concat();
+    for (len, last, consumer, problem) in [
+        (2, 6, consumer(5), None),
+        (3, 6, consumer(5), Some("there are two entries")),
+        (2, 5, consumer(5), Some("the last entry is later")),
+        (2, 6, vec![0], Some("no consumer has the pending entry")),
+        (2, 6, consumer(6), Some("that entry is not pending")),
+    ] {
+        let stream = [
+            &b"\x0f\x01x\x01"[..],
+            &text(&id(5)),
+            &text(&node),
+            &[len, last, 0, 1],
+            &text(b"group"),
+            &[6, 0, 1],
+            &pending(5),
+            &consumer,
+        ];
+        let file = file(9, &stream.concat());
+        let checking = check(&file[..], NOW_MS, &mut |_, _| {});
+        let said = checking.fault.map(|fault| fault.to_string());
+        assert_eq!(said.is_some(), problem.is_some(), "{problem:?}: {said:?}");
+        if let Some(said) = said {
+            assert!(said.contains("a stream whose parts fit together"), "{problem:?}: {said}");
+        }
+        let entries = checking.found.types.get(&("stream", "stream")).copied();
+        assert_eq!(entries, problem.is_none().then_some((1, 2)));
+    }
 }
 
 #[test]

@@ -191,6 +191,10 @@ fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<(Snapshot<'a>, Codes), S
         drop(libraries);
         match cut {
             Ok(snapshot) => {
+                if shared.hooks().reasons().contains(HookFlags::LOADING) {
+                    // A reload may have emptied the store since the save was requested.
+                    shared.saves().progress.cancel.store(true, Ordering::Relaxed);
+                }
                 shared.saves().begin(snapshot.cut_took(), changes);
                 return Ok((snapshot, codes));
             }
@@ -344,6 +348,18 @@ mod tests {
         });
         assert!(is_written && fixture.shared.is_stopping());
         assert_eq!(fixture.shared.unsaved_changes(), 0);
+    }
+
+    #[test]
+    fn what_a_reload_has_loaded_so_far_does_not_replace_the_file() {
+        let fixture = Fixture::new("saved-during-reload");
+        let ticket = fixture.shared.saves().order(Order::Save).unwrap();
+        fixture.shared.hooks.set(HookFlags::LOADING, true);
+        fixture.shared.stop();
+        fixture.run(|_| ());
+        let outcome = fixture.shared.saves().outcome(ticket, Waker::noop()).unwrap();
+        assert_eq!(outcome, Err("it was cancelled".to_owned()));
+        assert_eq!(fs::read_dir(&fixture.folder).unwrap().count(), 0);
     }
 
     #[test]
