@@ -1,7 +1,7 @@
 //! CLIENT: how connections are shown to other clients, and how other clients can change them.
 
 use crate::memcached::binary::{encode, receive};
-use harness::{Connection, Server, as_redis, encode_command, until, words};
+use harness::{Connection, Server, allow_open_files, as_redis, encode_command, until, words};
 
 fn wait_for_blocked(client: &mut Connection, count: u64) {
     let waits = || (client.info::<u64>("blocked_clients") == count).then_some(());
@@ -117,6 +117,24 @@ fn a_connection_of_any_worker_can_be_killed() {
     assert!(others.iter_mut().all(|other| other.rest().is_empty()));
     assert_eq!(memcached.rest(), b"");
     assert_eq!(client.info::<u64>("connected_clients"), 1);
+}
+
+#[test]
+fn thousands_of_connections_can_be_killed() {
+    const COUNT: usize = 3000;
+    allow_open_files(2 * COUNT as u64 + 500);
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let mut others: Vec<_> = (0..COUNT).map(|_| server.connect_resp()).collect();
+    others.iter_mut().for_each(|other| other.send("*1\r\n$4\r\nPING\r\n"));
+    others.iter_mut().for_each(|other| other.expect("+PONG\r\n"));
+    let mut client = server.connect_resp();
+    client.check("CLIENT KILL SKIPME yes", format!(":{COUNT}\r\n"));
+    client.check("PING", "+PONG\r\n");
+    assert!(others.iter_mut().all(|other| other.rest().is_empty()));
+    until("all places to be free", || {
+        (client.info::<usize>("connected_clients") == 1).then_some(())
+    })
+    .unwrap();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::persistence::Folder;
-use harness::{Connection, Server, encode_command, nagi_binary, until};
+use harness::{Connection, Reply, Server, encode_command, nagi_binary, until};
 
 /// Waits until a number in INFO has this value.
 fn await_info(client: &mut Connection, name: &str, value: i64) {
@@ -278,6 +278,30 @@ fn the_log_says_which_limit_it_was() {
         assert_eq!(log.matches(line).count(), 1, "{line}\n{log}");
     }
     assert_eq!(server.connect_resp().info::<i64>("client_query_buffer_limit_disconnections"), 1);
+}
+
+#[test]
+fn clients_that_receive_invalidations_are_not_idle() {
+    let server = Server::nagi_with(&["--timeout", "1"]);
+    let mut tracker = server.connect_resp();
+    tracker.run("HELLO 3");
+    tracker.check("CLIENT TRACKING ON BCAST", "+OK\r\n");
+    let mut writer = server.connect_resp();
+    // One client after another that sends nothing is closed, the last one long after the tracker
+    // would be.
+    for _ in 0..2 {
+        let mut silent = server.connect_resp();
+        let clients = until("the silent client to be closed", || {
+            writer.check("SET key value", "+OK\r\n");
+            assert!(matches!(tracker.reply(), Reply::Push(_)));
+            let clients = writer.run("CLIENT LIST").text();
+            (clients.lines().count() < 3).then_some(clients)
+        });
+        let clients = clients.unwrap();
+        assert!(clients.contains("cmd=client|tracking"), "{clients}");
+        assert_eq!(silent.rest(), b"");
+    }
+    tracker.check("PING", "+PONG\r\n");
 }
 
 #[test]

@@ -26,6 +26,18 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     until(what, || is_so().then_some(())).unwrap();
 }
 
+#[test]
+fn reset_ends_any_number_of_subscriptions() {
+    let server = Server::nagi();
+    let (mut client, mut control) = (server.connect_resp(), server.connect_resp());
+    let names: Vec<String> = (0..5000).map(|number| format!("channel:{number}")).collect();
+    client.run("HELLO 3");
+    subscribe_to(&mut client, &names);
+    client.check("RESET", "+RESET\r\n");
+    eventually("the channels to be removed", || control.run("PUBSUB CHANNELS").list().is_empty());
+    client.check("PING", "+PONG\r\n");
+}
+
 /// A request that subscribes to channels.
 fn subscription_to(names: &[String]) -> Vec<u8> {
     let words: Vec<_> =

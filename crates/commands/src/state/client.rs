@@ -364,13 +364,13 @@ pub struct ClientInfo {
     pub descriptor: i32,
     /// The worker that owns it, which changes when the connection moves.
     pub worker: AtomicUsize,
-    /// Its slot in that worker; meaningless to other threads.
+    /// Its slot in that worker, for tasks that other threads post to the worker.
     pub connection_token: AtomicU64,
     /// [`Marks`], as bits.
     pub marks: AtomicU32,
     /// When it connected, in milliseconds since 1970.
     pub connected_at_ms: u64,
-    /// When it last sent something, in milliseconds since 1970.
+    /// When it last sent something, or received a message unasked, in milliseconds since 1970.
     pub active_at_ms: AtomicU64,
     /// Its database.
     pub database: AtomicUsize,

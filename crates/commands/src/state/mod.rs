@@ -14,6 +14,7 @@ pub(crate) mod hooks;
 pub(crate) mod hot_keys;
 pub(crate) mod http_client;
 pub(crate) mod http_tally;
+pub(crate) mod invalidations;
 pub(crate) mod key_costs;
 pub mod large_values;
 pub(crate) mod latency_monitor;

@@ -13,28 +13,27 @@
 //! outboxes between replies, so that a push never overtakes the reply to an earlier read.
 
 use crate::state::client::{ClientInfo, Marks};
+use crate::state::invalidations::{FULL_BYTES, KEY_BYTES, Message, Outbox, Push};
 use crate::state::sparse::shrink;
 use crate::state::tracking_options::TrackingOptions;
-use nagi_proto::Output;
-use nagi_proto::resp::{Version, Writer};
 use nagi_store::accounting::{Charge, room_bytes};
 use nagi_store::{Effect, Event, StoreChange, free_elsewhere};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Parts of the table, each with its own lock.
 const STRIPES: usize = 64;
-/// Approximate memory of a key besides its bytes, in bytes.
-const KEY_BYTES: usize = 120;
+/// Approximate memory of a tracked key besides its bytes, in bytes.
+const TRACKED_KEY_BYTES: usize = 120;
 /// Readers of a key from which on those that have disconnected are looked for.
 const FEW_READERS: usize = 64;
-/// The channel of invalidations for RESP2 clients.
-const CHANNEL: &[u8] = b"__redis__:invalidate";
+/// The work that a worker does at a time for invalidations, in pushes or listed keys.
+const PUBLISHED: usize = 4096;
 
 thread_local! {
     /// The client whose request this thread executes; 0 if it does not track keys.
@@ -90,72 +89,88 @@ enum Invalidation {
     All,
 }
 
-/// A push to a client. It is encoded when it is sent, since the client may change its protocol
-/// version or its subscriptions before.
-#[derive(Debug)]
-pub struct Push {
-    /// The client.
-    pub client: Arc<ClientInfo>,
-    message: Message,
-    /// Whether it concerns reads of another client.
-    is_redirected: bool,
-}
-
-/// The content of a push.
-#[derive(Clone, Debug)]
-enum Message {
-    /// These keys have changed.
-    Changed(Arc<[Box<[u8]>]>),
-    /// All keys were removed.
-    Flushed,
-    /// The client with this number, to which invalidations were redirected, is gone.
-    RedirectBroken(u64),
-}
-
-impl Push {
-    /// Its encoding; `None` if the client could not distinguish it from a reply.
-    #[must_use]
-    pub fn encode(&self) -> Option<Output> {
-        let mut output = Output::default();
-        let version = version(&self.client);
-        let mut writer = Writer::new(&mut output, version);
-        match (version, &self.message) {
-            (Version::Three, Message::RedirectBroken(target)) => {
-                writer.push(2);
-                writer.bulk(b"tracking-redir-broken");
-                writer.integer(i64::try_from(*target).unwrap_or(i64::MAX));
-                return Some(output);
-            }
-            (Version::Three, _) => {
-                writer.push(2);
-                writer.bulk(b"invalidate");
-            }
-            (Version::Two, Message::Changed(_) | Message::Flushed)
-                if self.is_redirected && self.client.is_subscriber() =>
-            {
-                writer.message(3);
-                writer.bulk(b"message");
-                writer.bulk(CHANNEL);
-            }
-            (Version::Two, _) => return None,
+impl Invalidation {
+    /// The number of clients that have read its key.
+    fn readers(&self) -> usize {
+        match self {
+            Invalidation::Key(_, clients, _) | Invalidation::Forgotten(_, clients) => clients.len(),
+            Invalidation::Again(..) | Invalidation::All => 0,
         }
-        if let Message::Changed(keys) = &self.message {
-            writer.array(keys.len());
-            keys.iter().for_each(|key| writer.bulk(key));
-        } else {
-            writer.null();
-        }
-        Some(output)
+    }
+
+    /// Memory that it takes, in bytes.
+    fn own_bytes(&self) -> usize {
+        let (key, clients) = match self {
+            // It is also among the unread keys.
+            Invalidation::Key(key, clients, _) if clients.is_empty() => {
+                (2 * (KEY_BYTES + key.len()), 0)
+            }
+            Invalidation::Key(key, clients, _) | Invalidation::Forgotten(key, clients) => {
+                (KEY_BYTES + key.len(), clients.capacity())
+            }
+            Invalidation::Again(key, _) => (KEY_BYTES + key.len(), 0),
+            Invalidation::All => (0, 0),
+        };
+        size_of::<Invalidation>() + key + room_bytes::<u64>(clients)
     }
 }
 
-/// The invalidations that a thread has queued.
+/// Changed keys, each with the client that has changed it.
+type UnreadKeys = HashSet<(Box<[u8]>, u64)>;
+
+/// The invalidations that a thread has queued. The queue is bounded: once it is full, all clients
+/// drop all their copies.
 #[derive(Debug, Default)]
 struct Queue {
-    invalidations: Vec<Invalidation>,
+    invalidations: VecDeque<Invalidation>,
+    /// Memory of the invalidations.
+    charge: Charge,
+    /// Whether it ends with an invalidation of all keys, for which no room was left.
+    is_full: bool,
     /// Changed keys that no client has read, each with the client that has changed it. They concern
     /// clients that receive invalidations by prefixes, for which one is enough.
-    unread: HashSet<(Box<[u8]>, u64)>,
+    unread: UnreadKeys,
+}
+
+impl Queue {
+    fn add(&mut self, invalidation: Invalidation) {
+        if self.charge.bytes() >= FULL_BYTES {
+            if !std::mem::replace(&mut self.is_full, true) {
+                self.push(Invalidation::All);
+            }
+            return;
+        }
+        let is_known = match &invalidation {
+            Invalidation::Key(key, clients, origin) if clients.is_empty() => {
+                !self.unread.insert((key.clone(), *origin))
+            }
+            _ => false,
+        };
+        if !is_known {
+            self.push(invalidation);
+        }
+    }
+
+    fn push(&mut self, invalidation: Invalidation) {
+        self.charge.set(self.charge.bytes() + invalidation.own_bytes());
+        self.invalidations.push_back(invalidation);
+    }
+
+    /// Moves its first invalidations to `taken`, as many as cause about `most` pushes or listed
+    /// keys. Returns the unread keys, which may change again, to be freed without a lock.
+    fn move_to(&mut self, taken: &mut Vec<Invalidation>, most: usize) -> UnreadKeys {
+        let (mut work, mut bytes) = (0, 0);
+        while work < most
+            && let Some(invalidation) = self.invalidations.pop_front()
+        {
+            work += 1 + invalidation.readers();
+            bytes += invalidation.own_bytes();
+            taken.push(invalidation);
+        }
+        self.charge.set(self.charge.bytes() - bytes);
+        self.is_full &= self.charge.bytes() >= FULL_BYTES;
+        std::mem::take(&mut self.unread)
+    }
 }
 
 /// All clients that track keys, and the keys that they have read.
@@ -176,7 +191,7 @@ pub struct Tracking {
     queued: Mutex<BTreeMap<usize, Queue>>,
     is_pending: AtomicBool,
     /// The pushes that each worker must send, by its number.
-    outboxes: Mutex<BTreeMap<usize, Vec<Push>>>,
+    outboxes: Mutex<BTreeMap<usize, Outbox>>,
 }
 
 impl Default for Tracking {
@@ -292,7 +307,7 @@ impl Tracking {
             return is_known;
         }
         let mut charge = Charge::default();
-        charge.set(room_bytes::<u8>(key.len()) + KEY_BYTES);
+        charge.set(room_bytes::<u8>(key.len()) + TRACKED_KEY_BYTES);
         stripe.insert(key.into(), Readers { clients: vec![client], charge });
         // Counted under the lock, so that a key is never removed before it is counted.
         let keys = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
@@ -356,16 +371,7 @@ impl Tracking {
 
     fn queue(&self, invalidation: Invalidation) {
         let mut queued = self.queued.lock();
-        let queue = queued.entry(THREAD.get()).or_default();
-        let is_known = match &invalidation {
-            Invalidation::Key(key, clients, origin) if clients.is_empty() => {
-                !queue.unread.insert((key.clone(), *origin))
-            }
-            _ => false,
-        };
-        if !is_known {
-            queue.invalidations.push(invalidation);
-        }
+        queued.entry(THREAD.get()).or_default().add(invalidation);
         self.is_pending.store(true, Ordering::Release);
     }
 
@@ -392,17 +398,23 @@ impl Tracking {
         }
     }
 
-    /// Takes the queue of this thread, and those of threads that do not publish.
-    fn take_queued(&self) -> Vec<Invalidation> {
+    /// Takes some of the queue of this thread, and of threads that do not publish. Returns also
+    /// whether these queues have more.
+    fn take_queued(&self) -> (Vec<Invalidation>, bool) {
+        let (mut taken, mut unread) = (Vec::new(), Vec::new());
+        let mut has_more = false;
         let mut queued = self.queued.lock();
-        let of_others = queued.remove(&0).unwrap_or_default();
-        let own = queued.remove(&THREAD.get()).unwrap_or_default();
+        for thread in BTreeSet::from([0, THREAD.get()]) {
+            let Some(queue) = queued.get_mut(&thread) else { continue };
+            unread.push(queue.move_to(&mut taken, PUBLISHED));
+            match queue.invalidations.is_empty() {
+                true => drop(queued.remove(&thread)),
+                false => has_more = true,
+            }
+        }
         self.is_pending.store(!queued.is_empty(), Ordering::Release);
-        // What else is in the queues is freed without the lock.
         drop(queued);
-        let mut taken = of_others.invalidations;
-        taken.extend(own.invalidations);
-        taken
+        (taken, has_more)
     }
 
     /// Whether there are invalidations to pass to workers.
@@ -411,30 +423,49 @@ impl Tracking {
         self.is_pending.load(Ordering::Acquire)
     }
 
+    /// Whether this thread is to pass on invalidations: its own, or those of threads that do not.
+    #[inline]
+    #[must_use]
+    pub fn must_publish(&self) -> bool {
+        self.is_pending() && {
+            let queued = self.queued.lock();
+            [0, THREAD.get()].iter().any(|thread| queued.contains_key(thread))
+        }
+    }
+
     /// Passes queued invalidations to the workers of their clients, and passes to `wake` their
-    /// numbers. No latch may be held.
+    /// numbers. A worker passes some at a time, and continues while [`Tracking::must_publish`]. No
+    /// latch may be held.
     pub(crate) fn publish(
         &self,
         client: impl Fn(u64) -> Option<Arc<ClientInfo>>,
         mut wake: impl FnMut(usize),
     ) {
+        while self.publish_some(&client, &mut wake) && THREAD.get() == 0 {}
+    }
+
+    /// Does this for some of them. Returns whether there are more.
+    fn publish_some(
+        &self,
+        client: impl Fn(u64) -> Option<Arc<ClientInfo>>,
+        mut wake: impl FnMut(usize),
+    ) -> bool {
         // Held until all pushes are in outboxes, so that they stay in order.
         let mut outboxes = self.outboxes.lock();
-        let queued = self.take_queued();
+        let (queued, has_more) = self.take_queued();
         let trackers = self.trackers.read();
         let is_broadcast = |tracker: &&Tracker| tracker.options.is_broadcast;
         let broadcasts: Vec<&Tracker> = match self.broadcasts.load(Ordering::SeqCst) {
             0 => Vec::new(),
             _ => trackers.values().filter(is_broadcast).collect(),
         };
-        let mut by_prefix = BTreeMap::<(u64, &[u8]), BTreeSet<&[u8]>>::new();
         let mut workers = BTreeSet::new();
-        let changed = |key: &[u8]| Message::Changed(Arc::new([Box::from(key)]));
+        let changed = |key: &[u8]| Message::changed(std::iter::once(key));
         let mut push = |id: u64, message: &Message| {
             let Some(tracker) = trackers.get(&id) else { return };
             let push = tracker.push(&client, message);
             let worker = push.client.worker();
-            outboxes.entry(worker).or_default().push(push);
+            outboxes.entry(worker).or_default().put(push);
             workers.insert(worker);
         };
         let has_again = queued.iter().any(|it| matches!(it, Invalidation::Again(..)));
@@ -468,40 +499,29 @@ impl Tracking {
                             push(*id, message);
                         }
                     }
-                    for &tracker in broadcasts.iter().filter(|tracker| !is_own(tracker)) {
-                        if let Some(prefix) = tracker.prefix_of(key) {
-                            let keys = by_prefix.entry((tracker.info.id, prefix)).or_default();
-                            keys.insert(key);
-                        }
-                    }
                 }
             }
         }
-        for ((id, _), keys) in by_prefix {
-            push(id, &Message::Changed(keys.into_iter().map(Box::from).collect()));
-        }
+        broadcast(&queued, &broadcasts).iter().for_each(|(id, message)| push(*id, message));
         drop((trackers, outboxes));
         workers.into_iter().for_each(&mut wake);
+        has_more
     }
 
     /// Adds a push to the outbox of a client's worker.
     pub fn put_into_outbox(&self, worker: usize, push: Push) {
-        self.outboxes.lock().entry(worker).or_default().push(push);
+        self.outboxes.lock().entry(worker).or_default().put(push);
     }
 
-    /// Takes the pushes that a worker must send.
+    /// Takes some of the pushes that a worker must send. Returns also whether there are more.
     #[must_use]
-    pub fn take_outbox(&self, worker: usize) -> Vec<Push> {
-        self.outboxes.lock().remove(&worker).unwrap_or_default()
+    pub fn take_pushes(&self, worker: usize) -> (Vec<Push>, bool) {
+        let mut outboxes = self.outboxes.lock();
+        outboxes.get_mut(&worker).map_or_else(Default::default, Outbox::take)
     }
 }
 
 impl Tracker {
-    /// The prefix of a key whose invalidations it receives; a client's prefixes do not overlap.
-    fn prefix_of(&self, key: &[u8]) -> Option<&[u8]> {
-        self.options.prefixes.iter().map(|it| &**it).find(|it| key.starts_with(it))
-    }
-
     /// The push of an invalidation.
     fn push(&self, client: impl Fn(u64) -> Option<Arc<ClientInfo>>, message: &Message) -> Push {
         let own = |message| Push { client: Arc::clone(&self.info), message, is_redirected: false };
@@ -516,8 +536,42 @@ impl Tracker {
     }
 }
 
-fn version(info: &ClientInfo) -> Version {
-    if info.resp.load(Ordering::Relaxed) == 3 { Version::Three } else { Version::Two }
+/// The messages about changed keys to clients that receive invalidations by prefixes, with the
+/// clients' numbers. Clients with the same prefix share a message. A client's prefixes do not
+/// overlap.
+fn broadcast(queued: &[Invalidation], trackers: &[&Tracker]) -> Vec<(u64, Message)> {
+    let changed: BTreeSet<(&[u8], u64)> = queued
+        .iter()
+        .filter_map(|invalidation| match invalidation {
+            Invalidation::Key(key, _, origin) => Some((&**key, *origin)),
+            _ => None,
+        })
+        .collect();
+    let origins: HashSet<u64> = changed.iter().map(|(_, origin)| *origin).collect();
+    let list = |prefix: &[u8], but: Option<u64>| {
+        let fitting = changed.range((prefix, 0)..).take_while(|(key, _)| key.starts_with(prefix));
+        let mut keys: Vec<&[u8]> =
+            fitting.filter(|(_, origin)| Some(*origin) != but).map(|(key, _)| *key).collect();
+        keys.dedup();
+        (!keys.is_empty()).then(|| Message::changed(keys.into_iter()))
+    };
+    let is_changed = |prefix: &[u8]| {
+        changed.range((prefix, 0)..).next().is_some_and(|(key, _)| key.starts_with(prefix))
+    };
+    let mut shared = HashMap::<&[u8], Option<Message>>::new();
+    let mut messages = Vec::new();
+    for tracker in trackers {
+        let id = tracker.info.id;
+        let has_ignored = tracker.options.ignores_own && origins.contains(&id);
+        for prefix in tracker.options.prefixes.iter().filter(|prefix| is_changed(prefix)) {
+            let message = match has_ignored {
+                true => list(prefix, Some(id)),
+                false => shared.entry(prefix).or_insert_with(|| list(prefix, None)).clone(),
+            };
+            messages.extend(message.map(|message| (id, message)));
+        }
+    }
+    messages
 }
 
 /// Makes this thread publish its own changes, as the worker with this number.
@@ -531,4 +585,58 @@ pub(crate) fn as_client<T>(client: u64, run: impl FnOnce() -> T) -> T {
     let outcome = run();
     EXECUTING.set(before);
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(prefix: &[u8]) -> Arc<TrackingOptions> {
+        let prefixes = BTreeSet::from([Box::from(prefix)]);
+        Arc::new(TrackingOptions { is_broadcast: true, prefixes, ..TrackingOptions::default() })
+    }
+
+    #[test]
+    fn a_request_that_changes_too_much_makes_clients_drop_all_keys() {
+        let (tracking, info) = (Tracking::default(), Arc::new(ClientInfo::default()));
+        tracking.start(&info, options(b"a"));
+        let key = |number: usize| format!("{number:0>1000}").into_bytes().into_boxed_slice();
+        let queue = |number| tracking.queue(Invalidation::Key(key(number), Vec::new(), 0));
+        (0..100_000).for_each(queue);
+        let charged = tracking.queued.lock().values().map(|it| it.charge.bytes()).sum::<usize>();
+        assert!(charged < FULL_BYTES + 4096, "{charged}");
+        tracking.publish(|_| None, |_| ());
+        assert!(!tracking.is_pending());
+        let (pushes, has_more) = tracking.take_pushes(0);
+        let flushes = pushes.iter().filter(|it| matches!(it.message, Message::Flushed)).count();
+        // None of the keys has the client's prefix.
+        assert_eq!((flushes, pushes.len(), has_more), (1, 1, false));
+        // The next change is listed.
+        tracking.queue(Invalidation::Key(Box::from(*b"ab"), Vec::new(), 0));
+        tracking.publish(|_| None, |_| ());
+        let (pushes, _) = tracking.take_pushes(0);
+        assert!(matches!(pushes[..], [Push { message: Message::Changed(_), .. }]), "{pushes:?}");
+    }
+
+    #[test]
+    fn a_worker_publishes_some_invalidations_at_a_time() {
+        let (tracking, info) = (Tracking::default(), Arc::new(ClientInfo::default()));
+        tracking.start(&info, options(b""));
+        begin_worker(0);
+        let key = |number: usize| number.to_string().into_bytes().into_boxed_slice();
+        let queue = |number| tracking.queue(Invalidation::Key(key(number), Vec::new(), 0));
+        (0..=PUBLISHED).for_each(queue);
+        tracking.publish(|_| None, |_| ());
+        assert!(tracking.is_pending());
+        // A key that has been published and changes again is published again.
+        queue(0);
+        tracking.publish(|_| None, |_| ());
+        assert!(!tracking.is_pending());
+        let (pushes, _) = tracking.take_pushes(0);
+        let counts = pushes.iter().map(|push| match &push.message {
+            Message::Changed(keys) => keys.count(),
+            _ => 0,
+        });
+        assert_eq!(counts.collect::<Vec<usize>>(), [PUBLISHED, 2]);
+    }
 }

@@ -112,8 +112,9 @@ pub(crate) trait Driver: Sized {
 
     fn abort_socket(&mut self, token: Token);
 
-    /// Releases a connection, so that another driver can adopt it. Until that is possible, no new
-    /// operation is started for it; bytes in flight are still delivered.
+    /// Releases a connection, so that another driver can adopt it. Until that is possible, nothing
+    /// more is received from it unless its client has to read first; bytes in flight are still
+    /// delivered.
     fn release(&mut self, token: Token) -> Release {
         match token.is_of_pipe() {
             true => self.pipes_mut().release(token),

@@ -169,9 +169,6 @@ impl Session {
         slice: &mut SliceContext<'_>,
         out: &mut Output,
     ) -> SessionState {
-        if self.info().marks().contains(Marks::KILLED) {
-            return SessionState::Closing;
-        }
         self.client.info.active_at_ms.store(slice.environment.now_ms, Ordering::Relaxed);
         if !received.is_empty() {
             slice.timing.arrive(&mut self.arrivals, !self.input.is_empty());

@@ -18,28 +18,26 @@ bitflags! {
         const HOUSEKEEPING = 1;
         /// Empty database 0.
         const FLUSH = 1 << 1;
-        /// Close connections that are marked as killed or evicted.
-        const KILL = 1 << 2;
         /// Send monitors their lines.
-        const MONITORS = 1 << 3;
+        const MONITORS = 1 << 2;
         /// Send memcached's watchers their lines.
-        const WATCHERS = 1 << 4;
+        const WATCHERS = 1 << 3;
         /// Walk for a snapshot.
-        const WALK = 1 << 5;
+        const WALK = 1 << 4;
         /// Switch to the current listeners.
-        const LISTENERS = 1 << 6;
+        const LISTENERS = 1 << 5;
         /// Take tasks of connections.
-        const CONNECTION_TASKS = 1 << 7;
+        const CONNECTION_TASKS = 1 << 6;
         /// Send subscribers their messages.
-        const MESSAGES = 1 << 8;
+        const MESSAGES = 1 << 7;
         /// Hand over connections, since the set of active workers has changed.
-        const ACTIVE = 1 << 9;
+        const ACTIVE = 1 << 8;
         /// Take over connections from other workers.
-        const MOVED = 1 << 10;
+        const MOVED = 1 << 9;
         /// Look up large values again.
-        const VALUES = 1 << 11;
+        const VALUES = 1 << 10;
         /// Check pipes to the thread that serves HTTP.
-        const PIPES = 1 << 12;
+        const PIPES = 1 << 11;
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) enum ConnectionTask {
     Serve(NewConnection),
     /// Continue a session whose wait has ended.
     Wake(Token),
+    /// Close a connection that is marked as killed or evicted.
+    Close(Token),
     /// Hand over to a worker the connections that send about this share of the requests.
     Relieve(usize, f64),
 }
@@ -145,7 +147,7 @@ mod tests {
                 scope.spawn(move || {
                     for number in 0..TASKS {
                         mailbox.post(ConnectionTask::Wake(token(thread * TASKS + number)));
-                        mailbox.remind(Reminders::KILL);
+                        mailbox.remind(Reminders::WALK);
                     }
                 });
             }
@@ -158,7 +160,7 @@ mod tests {
                 assert_eq!(poll(&mut watched, Some(&timeout)).unwrap(), 1, "{left} are left");
                 wakes(&mailbox);
                 let (reminders, tasks) = mailbox.collect();
-                reminded |= reminders.contains(Reminders::KILL);
+                reminded |= reminders.contains(Reminders::WALK);
                 for task in tasks {
                     let ConnectionTask::Wake(token) = task else { panic!("another task") };
                     assert!(!std::mem::replace(&mut found[token.index as usize], true));

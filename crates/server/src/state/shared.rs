@@ -285,9 +285,10 @@ impl Shared {
         self.hooks.abandon_wait(client.id);
         self.registry.remove(client.id);
         // A worker that takes over the connection later reads the mark after such a fence too.
-        // Either it sees the mark, or its number is seen here.
+        // Either it sees the mark, or its number and its token are seen here.
         fence(Ordering::SeqCst);
-        self.remind(client.worker(), Reminders::KILL);
+        let token = Token::from_u64(client.connection_token());
+        self.post(client.worker(), ConnectionTask::Close(token));
     }
 }
 

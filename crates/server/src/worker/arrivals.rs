@@ -15,7 +15,7 @@ use nagi_commands::{ClientInfo, Marks, Server as _};
 use nagi_store::accounting::{self, Overhead};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::task::{Wake, Waker};
 
 impl Sessions {
@@ -98,16 +98,16 @@ impl Sessions {
         session.move_to(self.waker_of(token));
         let info = session.info();
         info.connection_token.store(token.to_u64(), Ordering::Relaxed);
-        let marks = info.marks();
+        // See `Shared::close`.
+        fence(Ordering::SeqCst);
         self.add_slot(token, session, overhead);
         self.tally.relocations.add(1);
-        // Its former worker may have been notified too late: see `Shared::close`.
-        if marks.contains(Marks::EVICTED) {
-            self.evict(driver, token);
-        } else if marks.contains(Marks::KILLED) || !self.takes_connections {
-            self.abort(driver, token);
-        } else {
+        // Its former worker may have been notified too late.
+        self.close_if_killed(driver, token);
+        if self.takes_connections {
             self.apply_state(driver, token, state);
+        } else {
+            self.abort(driver, token);
         }
     }
 

@@ -47,8 +47,15 @@ pub(super) struct Leaving {
     pub(super) token: Token,
     /// The worker to serve it; `None` for the one with the fewest connections.
     pub(super) to: Option<usize>,
-    /// The number of ticks in which it could not leave.
-    pub(super) ticks: u32,
+    /// When it was asked to leave.
+    pub(super) since: Instant,
+}
+
+impl Leaving {
+    /// A connection that is asked to leave now.
+    pub(super) fn now(token: Token, to: Option<usize>) -> Self {
+        Leaving { token, to, since: Instant::now() }
+    }
 }
 
 /// The number of requests that each connection had sent at some time.

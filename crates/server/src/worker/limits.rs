@@ -11,6 +11,7 @@ use nagi_commands::memcached::CloseReason;
 use nagi_commands::{Class, Marks, Server as _, When};
 use nagi_proto::Output;
 use rustix::io::Errno;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,8 +19,14 @@ use std::time::{Duration, Instant};
 /// How many slots are checked, ten times a second, for unreachable peers.
 const CHECKED_SLOTS: usize = 100;
 
+/// Rounds of housekeeping in which all connections are checked for idle clients.
+const IDLE_ROUNDS: usize = 10;
+
 /// How long messages are sent to subscribers before other clients have their turn.
 const MESSAGES_SLICE: Duration = Duration::from_micros(500);
+
+/// How long killed connections are closed before clients have their turn.
+const CLOSING_SLICE: Duration = Duration::from_micros(500);
 
 /// Clients that are never idle for too long.
 const EXEMPT: Marks =
@@ -35,17 +42,31 @@ impl Sessions {
         driver.abort(token);
     }
 
-    /// Closes the connections that have been marked as killed or evicted.
+    /// Closes connections that other threads want closed, for a slice of time. They execute no
+    /// more requests meanwhile.
     pub(super) fn close_killed(&mut self, driver: &mut impl Driver) {
-        let marked = |mark| {
-            let is_marked =
-                move |slot: &&ConnectionSlot| slot.session.info().marks().contains(mark);
-            let slots = self.slots.all();
-            slots.filter(is_marked).map(|slot| slot.token).collect::<Vec<Token>>()
-        };
-        let (evicted, killed) = (marked(Marks::EVICTED), marked(Marks::KILLED));
-        evicted.into_iter().for_each(|token| self.evict(driver, token));
-        killed.into_iter().for_each(|token| self.abort(driver, token));
+        let began = Instant::now();
+        while let Some(token) = self.killed.pop_front() {
+            self.close_if_killed(driver, token);
+            if began.elapsed() >= CLOSING_SLICE {
+                break;
+            }
+        }
+        if self.killed.is_empty() {
+            self.killed = VecDeque::new();
+        }
+    }
+
+    /// Closes a connection if it is marked as killed or evicted. The token may name another one if
+    /// its client has moved.
+    pub(super) fn close_if_killed(&mut self, driver: &mut impl Driver, token: Token) {
+        let Some(slot) = self.slots.get_mut(token) else { return };
+        let marks = slot.session.info().marks();
+        if marks.contains(Marks::EVICTED) {
+            self.evict(driver, token);
+        } else if marks.contains(Marks::KILLED) {
+            self.abort(driver, token);
+        }
     }
 
     /// Logs why a connection is lost, unless its peer has closed it.
@@ -106,7 +127,7 @@ impl Sessions {
     pub(super) fn send_messages(&mut self, driver: &mut impl Driver) -> bool {
         let began = Instant::now();
         let has_departed = self.shared.pubsub().forget_departed(self.worker);
-        let is_moving = self.send_invalidations(driver);
+        let has_invalidations = self.send_invalidations(driver, began);
         while let Some((connection_token, output)) = self.shared.pubsub().next_messages(self.worker)
         {
             self.send_unsolicited(driver, Token::from_u64(connection_token), output);
@@ -114,34 +135,43 @@ impl Sessions {
                 return true;
             }
         }
-        has_departed || is_moving
+        has_departed || has_invalidations
     }
 
-    /// Sends clients invalidations of keys that they have read. Those of a client that has moved
-    /// are left to its new worker. Returns whether there are some for clients in transit to this
-    /// worker.
-    fn send_invalidations(&mut self, driver: &mut impl Driver) -> bool {
-        let mut is_moving = false;
+    /// Sends clients invalidations of keys that they have read, for half of a slice of time. Those
+    /// of a client that has moved are left to its new worker. Returns whether there are more, or
+    /// some for clients in transit to this worker.
+    fn send_invalidations(&mut self, driver: &mut impl Driver, began: Instant) -> bool {
         let tracking = &Arc::clone(&self.shared).hooks.tracking;
-        for push in tracking.take_outbox(self.worker) {
-            let client = &push.client;
-            let token = Token::from_u64(client.connection_token());
-            let is_here =
-                self.slots.get_mut(token).is_some_and(|slot| slot.session.info().id == client.id);
-            let worker = client.worker();
-            if is_here {
-                if let Some(output) = push.encode() {
-                    self.send_unsolicited(driver, token, output);
+        let mut in_transit = Vec::new();
+        let has_more = loop {
+            let (pushes, has_more) = tracking.take_pushes(self.worker);
+            // The pushes to a client are sent together.
+            let mut outputs = BTreeMap::<u64, Output>::new();
+            for push in pushes {
+                let client = &push.client;
+                let token = Token::from_u64(client.connection_token());
+                let slot = self.slots.get_mut(token);
+                let worker = client.worker();
+                if slot.is_some_and(|slot| slot.session.info().id == client.id) {
+                    push.encode(outputs.entry(token.to_u64()).or_default());
+                } else if worker != self.worker {
+                    tracking.put_into_outbox(worker, push);
+                    self.shared.remind(worker, Reminders::MESSAGES);
+                } else if client.marks().contains(Marks::MOVING) {
+                    in_transit.push(push);
                 }
-            } else if worker != self.worker {
-                tracking.put_into_outbox(worker, push);
-                self.shared.remind(worker, Reminders::MESSAGES);
-            } else if client.marks().contains(Marks::MOVING) {
-                tracking.put_into_outbox(worker, push);
-                is_moving = true;
             }
-        }
-        is_moving
+            for (token, output) in outputs.into_iter().filter(|(_, output)| !output.is_empty()) {
+                self.send_unsolicited(driver, Token::from_u64(token), output);
+            }
+            if !has_more || began.elapsed() >= MESSAGES_SLICE / 2 {
+                break has_more;
+            }
+        };
+        let is_moving = !in_transit.is_empty();
+        in_transit.into_iter().for_each(|push| tracking.put_into_outbox(self.worker, push));
+        has_more || is_moving
     }
 
     /// Sends a client messages of other clients, after the current reply if there is one. A client
@@ -156,8 +186,13 @@ impl Sessions {
         if slot.session.is_replying() {
             slot.session.hold(&output);
         } else {
+            let info = slot.session.info();
+            if driver.unsent_bytes(token) == 0 && info.resp.load(Ordering::Relaxed) > 0 {
+                // A client that has received all earlier messages is not idle, as with Redis.
+                info.active_at_ms.store(self.shared.store.now_ms(), Ordering::Relaxed);
+            }
             slot.replied_bytes += output.len() as u64;
-            slot.session.info().sent_bytes.add(output.len() as u64);
+            info.sent_bytes.add(output.len() as u64);
             self.tally.output_bytes.add(output.len() as u64);
             self.send_held(driver, token);
             driver.send(token, &mut output);
@@ -314,7 +349,8 @@ impl Sessions {
         self.slow_readers = slow;
     }
 
-    /// Closes connections that have been idle for too long.
+    /// Closes connections that have been idle for too long. Checks a tenth of all sockets at a
+    /// time, so that each is checked once a second.
     pub(super) fn close_idle(&mut self, driver: &mut impl Driver) {
         let timeout_ms = match self.shared.config().timeout_s.get() {
             0 => return,
@@ -328,8 +364,14 @@ impl Sessions {
                 || slot.state == SessionState::Pending(When::RoomForReplies);
             !is_shown && waits_for_client && now_ms.saturating_sub(active_at_ms) > timeout_ms
         };
-        let slots = self.slots.all();
+        let places = self.slots.socket_places();
+        let checked = places.div_ceil(IDLE_ROUNDS);
+        let slots = self.slots.of_sockets(self.next_idle_slot, checked);
         let idle: Vec<Token> = slots.filter(is_idle).map(|slot| slot.token).collect();
+        self.next_idle_slot += checked;
+        if self.next_idle_slot >= places {
+            self.next_idle_slot = 0;
+        }
         for token in idle {
             if let Some(slot) = self.slots.get_mut(token)
                 && client_lines::IDLE.admit()

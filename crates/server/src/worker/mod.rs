@@ -36,6 +36,7 @@ use nagi_proto::Output;
 use nagi_store::accounting::{self, Overhead};
 use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope, WalkProgress, Walker, ticks};
 use rustix::io::Errno;
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -138,6 +139,10 @@ struct Sessions {
     lists_overhead: Overhead,
     /// The next slot to check for an unreachable peer.
     next_checked_slot: usize,
+    /// The next slot to check for an idle client.
+    next_idle_slot: usize,
+    /// Connections that other threads want closed.
+    killed: VecDeque<Token>,
     /// Connections between workers.
     handovers: Arc<Handovers>,
     /// Connections that are about to move to other workers.
@@ -203,6 +208,8 @@ impl Sessions {
             ended: Vec::new(),
             lists_overhead: Overhead::default(),
             next_checked_slot: 0,
+            next_idle_slot: 0,
+            killed: VecDeque::new(),
             handovers,
             leaving: Vec::new(),
             asked_before: AskedBefore::default(),
@@ -303,7 +310,9 @@ impl Sessions {
             && !driver.pipes().has_turns()
             && self.orphans.iter().all(Session::is_to_be_woken)
             && !self.has_messages
-            && !self.shared.hooks.notifications.is_pending();
+            && self.killed.is_empty()
+            && !self.shared.hooks.notifications.is_pending()
+            && !self.shared.hooks.tracking.must_publish();
         let timeout = if idle { timeout } else { Some(Duration::ZERO) };
         let timeout = least(timeout, self.holding.longest_wait());
         let mut turns = std::mem::take(&mut self.turns);
@@ -319,8 +328,14 @@ impl Sessions {
         self.run_pipe_turns(driver);
         self.run_orphans();
         self.send_all_held(driver, HOLD);
+        if !self.killed.is_empty() {
+            self.close_killed(driver);
+        }
         if self.has_messages {
-            self.has_messages = self.send_messages(driver);
+            self.has_messages = false;
+            // Clients that are closed meanwhile may leave subscriptions.
+            let has_more = self.send_messages(driver);
+            self.has_messages |= has_more;
         }
         if !self.leaving.is_empty() {
             self.hand_over_leaving(driver);
@@ -330,7 +345,7 @@ impl Sessions {
         if self.shared.client_memory.comes_due(|| self.shared.store.client_bytes()) {
             self.shared.check_timers();
         }
-        Ok(happened + usize::from(self.has_messages))
+        Ok(happened + self.killed.len() + usize::from(self.has_messages))
     }
 
     /// Accounts for the lists of connections: with thousands of clients, their memory would cause
@@ -342,7 +357,8 @@ impl Sessions {
             + self.holding.room_bytes()
             + accounting::room_bytes::<SlowReader>(self.slow_readers.capacity())
             + accounting::room_bytes::<ClosingConnection>(self.closing.capacity())
-            + accounting::room_bytes::<Token>(self.ended.capacity());
+            + accounting::room_bytes::<Token>(self.ended.capacity())
+            + accounting::room_bytes::<Token>(self.killed.capacity());
         self.lists_overhead.set(bytes);
     }
 
@@ -377,6 +393,9 @@ impl Sessions {
     /// Lets a session execute a slice of its input, and sends the replies.
     fn feed<D: Driver>(&mut self, driver: &mut D, token: Token, received: &mut [u8]) {
         let Some(slot) = self.slots.get_mut(token) else { return };
+        if slot.session.info().marks().intersects(Marks::KILLED | Marks::EVICTED) {
+            return self.close_if_killed(driver, token);
+        }
         let before = self.timing.latest();
         let environment = RequestEnvironment {
             shared: &self.shared,
@@ -525,9 +544,6 @@ impl Sessions {
             && let Err(error) = driver.listen_to(&self.shared.listeners.get())
         {
             tracing::error!(%error, "a worker cannot watch new listening sockets");
-        }
-        if reminders.contains(Reminders::KILL) {
-            self.close_killed(driver);
         }
         if reminders.contains(Reminders::MONITORS) {
             self.send_to_monitors(driver);
@@ -713,6 +729,7 @@ impl<D: Driver> Sink<D> for Sessions {
         for task in tasks {
             match task {
                 ConnectionTask::Serve(connection) => self.take_connection(driver, connection),
+                ConnectionTask::Close(token) => self.killed.push_back(token),
                 ConnectionTask::Relieve(worker, share) => self.relieve(worker, share),
                 ConnectionTask::Wake(token) => {
                     let waits = SessionState::Pending;

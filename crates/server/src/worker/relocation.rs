@@ -28,22 +28,23 @@ const STAYING: Marks = Marks::MONITOR.union(Marks::WATCHER).union(Marks::PUBSUB)
 const COUNTED: Duration = Duration::from_millis(50);
 const OUTDATED: Duration = Duration::from_millis(500);
 
-/// A connection that still has unsent replies after this many ticks stays.
-const MAX_TICKS: u32 = 100;
+/// A connection that cannot be released within this time stays. Possibly nothing is received from
+/// it meanwhile.
+const LONGEST_LEAVE: Duration = Duration::from_millis(100);
 
 impl Sessions {
     /// Makes a connection move to the next worker (DEBUG RELOCATE).
     #[cold]
     pub(super) fn leave_for_next(&mut self, token: Token) {
         let next = (self.worker + 1) % self.shared.process().workers;
-        self.leaving.push(Leaving { token, to: Some(next), ticks: 0 });
+        self.leaving.push(Leaving::now(token, Some(next)));
     }
 
     /// Makes all connections leave if this worker is not active.
     pub(super) fn retire(&mut self) {
         if self.worker >= self.shared.registry.active() && self.leaving.is_empty() {
             let tokens = self.slots.all().map(|slot| slot.token);
-            self.leaving.extend(tokens.map(|token| Leaving { token, to: None, ticks: 0 }));
+            self.leaving.extend(tokens.map(|token| Leaving::now(token, None)));
         }
     }
 
@@ -53,7 +54,7 @@ impl Sessions {
         self.retire();
         let surplus = self.shared.registry.surplus(self.worker);
         let tokens = self.slots.all().map(|slot| slot.token).take(surplus);
-        self.leaving.extend(tokens.map(|token| Leaving { token, to: None, ticks: 0 }));
+        self.leaving.extend(tokens.map(|token| Leaving::now(token, None)));
     }
 
     /// Makes connections that have sent about `share` of the last requests leave for worker `to`.
@@ -74,11 +75,7 @@ impl Sessions {
             let counted: Vec<(u64, Token)> =
                 slots().map(|slot| (count(slot), slot.token)).collect();
             let chosen = choose(counted, share);
-            self.leaving.extend(chosen.into_iter().map(|token| Leaving {
-                token,
-                to: Some(to),
-                ticks: 0,
-            }));
+            self.leaving.extend(chosen.into_iter().map(|token| Leaving::now(token, Some(to))));
             self.asked_before = AskedBefore::default();
         }
     }
@@ -87,16 +84,15 @@ impl Sessions {
     pub(super) fn hand_over_leaving(&mut self, driver: &mut impl Driver) {
         for leaving in std::mem::take(&mut self.leaving) {
             let token = leaving.token;
-            let may_leave = self.slots.get_mut(token).is_some_and(|slot| may_leave(slot))
+            let may_leave = leaving.since.elapsed() < LONGEST_LEAVE
+                && self.slots.get_mut(token).is_some_and(|slot| may_leave(slot))
                 && self.takes_connections
                 && !self.shared.is_stopping();
             let release = if may_leave { driver.release(token) } else { Release::Refused };
             match release {
                 Release::Done(link) => self.hand_over(token, link, leaving.to),
-                Release::Later if leaving.ticks < MAX_TICKS => {
-                    self.leaving.push(Leaving { ticks: leaving.ticks + 1, ..leaving });
-                }
-                Release::Later | Release::Refused => driver.retain(token),
+                Release::Later => self.leaving.push(leaving),
+                Release::Refused => driver.retain(token),
             }
         }
     }

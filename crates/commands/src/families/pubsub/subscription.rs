@@ -114,8 +114,13 @@ fn confirm(cx: &mut Context<'_>, kind: Kind, word: &str, name: Option<&[u8]>, be
 
 /// Unsubscribes the client from all names, without a confirmation.
 pub(crate) fn leave(cx: &mut Context<'_>) {
+    if !cx.client.info.is_subscriber() {
+        return;
+    }
     let before = cx.server.pubsub().leave(&cx.client.info);
     cx.client.note_subscriptions();
+    // The worker removes the rest if there were very many.
+    cx.server.show_messages(cx.client.info.worker());
     cx.reply.append(&before);
 }
 

@@ -88,6 +88,13 @@ impl Connection {
         first + self.unsent.bytes()
     }
 
+    /// Whether its socket has not taken all output, or the worker is to be told that it has.
+    pub(super) fn waits_for_client(&self) -> bool {
+        matches!(self.sending, Sending::Blocked | Sending::Later)
+            || !self.unsent.is_empty()
+            || self.counted.get()
+    }
+
     /// Drops data that is not queued. Queued data stays: the socket must outlive the send, whose
     /// descriptor number could otherwise soon belong to another connection.
     pub(super) fn drop_unsent(&mut self) {

@@ -682,9 +682,13 @@ impl<K: KernelShim> Driver for Uring<K> {
         let Some(connection) = self.connections.get_mut(token).filter(may_leave) else {
             return Release::Refused;
         };
+        if connection.waits_for_client() {
+            // Possibly for long; it is received from meanwhile.
+            self.retain_socket(token);
+            return Release::Later;
+        }
         connection.leaving = true;
-        let is_sending = connection.sending != Sending::Nothing || connection.counted.get();
-        if is_sending || connection.receiving != Receiving::Nothing {
+        if connection.sending != Sending::Nothing || connection.receiving != Receiving::Nothing {
             self.stop_receiving(token);
             return Release::Later;
         }
