@@ -475,9 +475,9 @@ mod tests {
         assert!(second.workers[0].requests_per_second > 0, "{second:?}");
         let requests = second.clients.iter().flatten().map(|it| it.requests_per_second);
         assert!(requests.sum::<u64>() > 0, "{second:?}");
-        // One eviction a second is a finding.
+        // One eviction a second is a finding. Others depend on the machine.
         let found: Vec<&str> = second.diagnosis.found.iter().map(|it| it.finding.name).collect();
-        assert_eq!(found, ["memory-at-its-limit"]);
+        assert!(found.contains(&"memory-at-its-limit"), "{found:?}");
     }
 
     #[test]
