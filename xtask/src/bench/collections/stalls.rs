@@ -143,7 +143,8 @@ fn with_keys(name: &str, value: Option<&str>) -> Vec<String> {
     std::iter::once(name.to_owned()).chain(pairs.flatten()).collect()
 }
 
-/// Measures each command once on each server while the probe runs.
+/// Measures each command on each server while the probe runs. All figures of a command that can be
+/// repeated, the server's own ones too, are medians of the slowest or longest of each repetition.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let scale = if arguments.quick { 100 } else { 1 };
     let mut header = vec!["beside".to_owned()];
@@ -183,17 +184,22 @@ fn measure_one(contestant: &Contestant, arguments: &Arguments, scale: u64) -> Re
     let pair = Pair { busy: server.resp(), idle: idle.resp() };
     let one = |long: &Long| {
         (long.prepare)(&server, long.count / scale)?;
-        run(pair.busy, &["CONFIG", "RESETSTAT"])?;
         let command = (long.command)();
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
         let repetitions = if long.consumes { 1 } else { arguments.repetitions };
         let (mut busy_us, mut idle_us) = (Vec::new(), Vec::new());
+        let mut counted_us = COUNTED.map(|_| Vec::new());
         for _ in 0..repetitions {
+            run(pair.busy, &["CONFIG", "RESETSTAT"])?;
             let (busy, idle) = pair.probe_beside(|| run(pair.busy, &command))?;
             busy_us.push(busy.max_us);
             idle_us.push(idle.max_us);
+            if contestant.is_nagi() {
+                let all = counted_us.iter_mut().zip(counted(&server));
+                all.for_each(|(figures, figure)| figures.push(figure));
+            }
         }
-        let counted_us = contestant.is_nagi().then(|| counted(&server));
+        let counted_us = contestant.is_nagi().then(|| counted_us.map(median));
         Ok(Row { busy_us: median(busy_us), idle_us: median(idle_us), counted_us })
     };
     LONG.iter().map(one).collect()
