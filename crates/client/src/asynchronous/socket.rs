@@ -85,7 +85,7 @@ async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -
     timeout(limit, work).await.unwrap_or_else(|_| Err(timed_out()))
 }
 
-/// Returns the error with which blocking clients report a time-out.
+/// Returns the error with which blocking clients report a timeout.
 fn timed_out() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "connection timed out")
 }

@@ -102,7 +102,7 @@ impl<S: Socket> Engine<S> {
     async fn visit_due(&mut self, ejection: &Ejection) {
         let now = Instant::now();
         // Only one server is tried at a time, so that servers that still do not answer cost one
-        // time-out.
+        // timeout.
         let due = |out: &Option<Out>| out.as_ref().is_some_and(|out| out.until <= now);
         let Some(server) = self.watch.out.iter().position(due) else { return };
         let Some(Some(mut out)) = self.watch.out.get(server).cloned() else { return };

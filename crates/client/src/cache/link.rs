@@ -1,6 +1,6 @@
 //! The connection to one server. It is opened when needed and closed after a failure. After a
-//! time-out or a failure to connect, the server is skipped for a while, so that a dead server costs
-//! one time-out instead of one per request.
+//! timeout or a failure to connect, the server is skipped for a while, so that a dead server costs
+//! one timeout instead of one per request.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -28,7 +28,7 @@ const NOT_LOGGED_IN: &str = "CLIENT_ERROR unauthenticated";
 const IDLE_BYTES: usize = 256 * 1024;
 
 /// How long a server may take for each part of its answers if servers that were read before it have
-/// taken all of the time-out.
+/// taken all of the timeout.
 const LEAST_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long the answers on a connection are awaited.
@@ -41,7 +41,7 @@ pub(super) struct AnswerDeadline {
 }
 
 impl AnswerDeadline {
-    /// Waits for the time-out from now on.
+    /// Waits for the timeout from now on.
     pub(super) fn start(settings: &Settings) -> Self {
         let deadline = Instant::now() + settings.timeout;
         AnswerDeadline { deadline, pause: Duration::ZERO, last: deadline }
@@ -119,7 +119,7 @@ impl<S: Socket> Link<S> {
         self.receive(settings, request, AnswerDeadline::start(settings)).await
     }
 
-    /// Closes the connection. After a time-out or a failure to connect, the server is skipped for a
+    /// Closes the connection. After a timeout or a failure to connect, the server is skipped for a
     /// while.
     pub(super) fn fail(&mut self, reason: &Reason, settings: &Settings) {
         self.close(settings);

@@ -107,7 +107,7 @@ pub enum OnFailure {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ejection {
-    /// The number of consecutive failures after which a server is ejected. A failure is a time-out
+    /// The number of consecutive failures after which a server is ejected. A failure is a timeout
     /// or a connection that cannot be opened.
     pub failures: u32,
     /// The minimum duration of an ejection.
