@@ -1,7 +1,8 @@
 //! When other clients are notified of a script's changes: only after the script has ended, and of
 //! all changes at once.
 
-use harness::{Connection, Server, encode_command};
+use harness::{Connection, Reply, Server, encode_command};
+use std::collections::BTreeSet;
 
 /// Lua code that takes longer than the delivery of a message.
 const WORK: &str = "for i = 1, 3000000 do end";
@@ -65,6 +66,23 @@ fn clients_that_track_keys_of_a_script_see_all_of_its_changes() {
         told.expect(">2\r\n$10\r\ninvalidate\r\n*1\r\n$7\r\ntracked\r\n");
         reader.check("GET k", "$3\r\nnew\r\n");
         runner.expect("$-1\r\n");
+    }
+}
+
+#[test]
+fn clients_that_track_prefixes_are_told_of_all_keys_of_a_script() {
+    const KEYS: usize = 10_000;
+    for server in [Server::nagi(), Server::redis()] {
+        let [mut told, mut runner] = [(); 2].map(|()| server.connect_resp());
+        told.run("HELLO 3");
+        told.check("CLIENT TRACKING ON BCAST PREFIX k:", "+OK\r\n");
+        let script = format!("for i = 1, {KEYS} do redis.call('set', 'k:' .. i, i) end");
+        runner.run_words(&["EVAL", &script, "0"]);
+        let mut keys = BTreeSet::new();
+        while keys.len() < KEYS {
+            let Reply::Push(push) = told.reply() else { panic!("a push") };
+            keys.extend(push[1].list().iter().map(Reply::text));
+        }
     }
 }
 

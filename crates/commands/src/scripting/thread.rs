@@ -39,7 +39,7 @@ pub fn run_scripts<S: ScriptingServer>(server: &Arc<S>) {
         functions: None,
         loaded: Loaded::default(),
     };
-    tracking::begin_worker(server.process().workers);
+    tracking::begin_publishing(server.process().workers);
     // Claims are announced from the second of several scripts in quick succession on.
     let (mut announced, mut lull) = (None, None);
     loop {

@@ -41,6 +41,8 @@ thread_local! {
     /// The number of this thread, if it publishes its own queue so that the changes of a request
     /// are sent together; 0 for other threads.
     static THREAD: Cell<usize> = const { Cell::new(0) };
+    /// Whether this thread publishes some invalidations at a time, and comes back for the rest.
+    static IN_SLICES: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A client that tracks keys.
@@ -138,6 +140,10 @@ impl Queue {
             if !std::mem::replace(&mut self.is_full, true) {
                 self.push(Invalidation::All);
             }
+            return;
+        }
+        let ends_with_all = matches!(self.invalidations.back(), Some(Invalidation::All));
+        if ends_with_all && matches!(invalidation, Invalidation::All) {
             return;
         }
         let is_known = match &invalidation {
@@ -441,7 +447,7 @@ impl Tracking {
         client: impl Fn(u64) -> Option<Arc<ClientInfo>>,
         mut wake: impl FnMut(usize),
     ) {
-        while self.publish_some(&client, &mut wake) && THREAD.get() == 0 {}
+        while self.publish_some(&client, &mut wake) && !IN_SLICES.get() {}
     }
 
     /// Does this for some of them. Returns whether there are more.
@@ -453,6 +459,9 @@ impl Tracking {
         // Held until all pushes are in outboxes, so that they stay in order.
         let mut outboxes = self.outboxes.lock();
         let (queued, has_more) = self.take_queued();
+        if queued.is_empty() {
+            return has_more;
+        }
         let trackers = self.trackers.read();
         let is_broadcast = |tracker: &&Tracker| tracker.options.is_broadcast;
         let broadcasts: Vec<&Tracker> = match self.broadcasts.load(Ordering::SeqCst) {
@@ -540,6 +549,9 @@ impl Tracker {
 /// clients' numbers. Clients with the same prefix share a message. A client's prefixes do not
 /// overlap.
 fn broadcast(queued: &[Invalidation], trackers: &[&Tracker]) -> Vec<(u64, Message)> {
+    if trackers.is_empty() {
+        return Vec::new();
+    }
     let changed: BTreeSet<(&[u8], u64)> = queued
         .iter()
         .filter_map(|invalidation| match invalidation {
@@ -574,9 +586,16 @@ fn broadcast(queued: &[Invalidation], trackers: &[&Tracker]) -> Vec<(u64, Messag
     messages
 }
 
-/// Makes this thread publish its own changes, as the worker with this number.
+/// Makes this thread publish its own changes, as the worker with this number: some at a time,
+/// while [`Tracking::must_publish`].
 pub fn begin_worker(worker: usize) {
-    THREAD.set(worker + 1);
+    begin_publishing(worker);
+    IN_SLICES.set(true);
+}
+
+/// Makes this thread publish its own changes, all at once. No other thread has this number.
+pub(crate) fn begin_publishing(thread: usize) {
+    THREAD.set(thread + 1);
 }
 
 /// Calls `run` on behalf of a client, so that changes are attributed to the client.

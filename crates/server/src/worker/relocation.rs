@@ -84,15 +84,16 @@ impl Sessions {
     pub(super) fn hand_over_leaving(&mut self, driver: &mut impl Driver) {
         for leaving in std::mem::take(&mut self.leaving) {
             let token = leaving.token;
-            let may_leave = leaving.since.elapsed() < LONGEST_LEAVE
-                && self.slots.get_mut(token).is_some_and(|slot| may_leave(slot))
+            let may_leave = self.slots.get_mut(token).is_some_and(|slot| may_leave(slot))
                 && self.takes_connections
                 && !self.shared.is_stopping();
             let release = if may_leave { driver.release(token) } else { Release::Refused };
             match release {
                 Release::Done(link) => self.hand_over(token, link, leaving.to),
-                Release::Later => self.leaving.push(leaving),
-                Release::Refused => driver.retain(token),
+                Release::Later if leaving.since.elapsed() < LONGEST_LEAVE => {
+                    self.leaving.push(leaving);
+                }
+                Release::Later | Release::Refused => driver.retain(token),
             }
         }
     }
