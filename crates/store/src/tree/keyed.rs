@@ -115,6 +115,7 @@ fn find_in<'a, L: Keyed>(
         return (leaf.spot::<L>(0), None);
     }
     let group = leaf.group_of(key);
+    leaf.prefetch_group(group);
     let mut start = leaf.group(group).start;
     for (index, element) in leaf.group_elements::<L>(group).enumerate() {
         // SAFETY: elements of trees were written by `Text::write`, and hold references to their

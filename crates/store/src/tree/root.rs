@@ -154,10 +154,19 @@ impl<L: Layout> Tree<L> {
         self.top.is_inner().then(|| unsafe { self.top.inner() })
     }
 
+    /// Prefetches what a search reads first in the root, if that is an inner node.
+    #[inline]
+    fn prefetch_top(&self) {
+        if self.height > 0 {
+            self.top.prefetch(false);
+        }
+    }
+
     /// Descends to a leaf; `choose` selects a child of each inner node on the path.
     #[inline]
     pub(crate) fn descend(&self, mut choose: impl FnMut(&Inner) -> usize) -> FoundLeaf<'_> {
         let (mut path, mut node, mut before) = (Path::default(), self.top, 0);
+        self.prefetch_top();
         while node.is_inner() {
             // SAFETY: the tree holds references to its nodes, which do not change during the
             // borrow.
@@ -180,6 +189,7 @@ impl<L: Layout> Tree<L> {
         mut choose: impl FnMut(&Inner) -> usize,
     ) -> FoundLeaf<'_> {
         let (mut path, mut node) = (Path::default(), self.top);
+        self.prefetch_top();
         while node.is_inner() {
             // SAFETY: as in `descend`.
             let inner: &Inner = unsafe { node.inner() };

@@ -248,6 +248,7 @@ impl Tree<Index> {
             return None;
         }
         let group = leaf.group_of(key);
+        leaf.prefetch_group(group);
         let start = leaf.group(group).start;
         for (index, element) in leaf.group_elements::<Index>(group).enumerate() {
             let score = indexed_score(element);
@@ -343,6 +344,7 @@ fn spot_in(leaf: Leaf<'_>, border: Border<'_>, at: Border<'_>) -> LeafPosition {
         leaf.group_elements::<Scores>(group).next().is_some_and(|it| border.is_behind(it))
     };
     let group = last_before(first, after, is_before);
+    leaf.prefetch_group(group);
     let (index, bytes) = at.in_run(leaf.group_elements::<Scores>(group));
     LeafPosition { group, index, start: leaf.group(group).start + bytes }
 }
