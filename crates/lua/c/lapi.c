@@ -928,7 +928,8 @@ LUA_API int lua_gc (lua_State *L, int what, int data) {
       break;
     }
     case LUA_GCRESTART: {
-      g->GCthreshold = g->totalbytes;
+      if (g->GCthreshold == MAX_LUMEM)  /* nagi: or a collection would begin */
+        g->GCthreshold = g->totalbytes;
       break;
     }
     case LUA_GCCOLLECT: {
