@@ -701,3 +701,19 @@ fn functions_of_redis_check_their_arguments() {
         assert_eq!(run(&mut engine, &script), format!("${}|{error}|", error.len()), "{text}");
     }
 }
+
+#[test]
+fn garbage_is_collected_after_half_a_megabyte_and_not_after_each_script() {
+    let mut engine = engine(u32::MAX);
+    let text = "local t = {} for i = 1, 200 do t[i] = {i} end return collectgarbage('count')";
+    let kilobytes: Vec<i64> = (0..100)
+        .map(|_| run(&mut engine, text).trim_matches([':', '|']).parse().unwrap())
+        .collect();
+    let cycles = kilobytes.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    assert!((1..10).contains(&cycles), "{cycles} of 99: {kilobytes:?}");
+    // A script that has stopped the collector stops it for itself only.
+    let stopping = "collectgarbage('stop') return 1";
+    assert_eq!(run(&mut engine, stopping), ":1|");
+    let most = (0..500).map(|_| run(&mut engine, text).trim_matches([':', '|']).parse().unwrap());
+    assert!(most.max() < Some(3000_i64));
+}
