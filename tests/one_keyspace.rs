@@ -79,3 +79,16 @@ fn memcached_sees_database_zero() {
     resp.check("SET a zero", "+OK\r\n");
     memcached.check_raw("get a\r\n", "VALUE a 0 4\r\nzero\r\nEND\r\n");
 }
+
+/// Only Redis' protocol can name such a key.
+#[test]
+fn a_long_key_survives_a_set_of_memcached_that_is_too_large() {
+    let (_server, mut resp, mut memcached) = both();
+    let (key, value) = ("k".repeat(300), "x".repeat(2_000_000));
+    resp.check(&format!("SET {key} v"), "+OK\r\n");
+    for line in [format!("set {key} 0 0 2000000"), format!("ms {key} 2000000")] {
+        let refused = "CLIENT_ERROR bad command line format\r\n";
+        memcached.check_raw(format!("{line}\r\n{value}\r\n"), refused);
+    }
+    resp.check(&format!("GET {key}"), "$1\r\nv\r\n");
+}

@@ -248,13 +248,15 @@ fn before_login(bytes: usize, found: Found) -> Work {
 
 /// Answers a request that the parser refuses.
 #[cold]
-fn reject(cx: &mut memcached::Context<'_>, reply: &str, close: bool) {
+fn reject(cx: &mut memcached::Context<'_>, mut reply: &str, close: bool) {
     // The parser keeps a line only if its value is too long.
     if !cx.args.is_empty()
         && !admission::must_log_in(cx.client, cx.server.config())
         && let Some(verb) = memcached::VERBS.iter().find(|it| it.name.as_bytes() == cx.args.at(0))
+        && !memcached::forget_refused(cx, verb, cx.args)
+        && !reply.is_empty()
     {
-        memcached::forget_refused(cx, verb, cx.args);
+        reply = "CLIENT_ERROR bad command line format";
     }
     if !reply.is_empty() {
         cx.reply.line(reply);

@@ -6,6 +6,7 @@ mod reply;
 mod tests;
 
 use super::binary::key_meets_claim;
+use super::verb::KEY_BYTES;
 use super::watch::{self, Offer};
 use super::{Context, Error, Verb, operation, statistics, storage};
 use crate::runtime::arguments::value;
@@ -180,8 +181,12 @@ fn spelled_key_of_line<'r>(line: Args<'_>, room: &'r mut Vec<u8>) -> Option<&'r 
 
 /// Handles an `ms` or `set` that was refused for the length of its value, given its line. As in
 /// memcached, the key is removed, since the old value is outdated; but not if the line is wrong
-/// otherwise, or if the client may not change the key, or not now.
-pub fn forget_refused<'a>(cx: &mut Context<'a>, verb: &Verb, args: Args<'a>) {
+/// otherwise, or if the client may not change the key, or not now. Returns `false`, with nothing
+/// done, if no item of memcached can have the key.
+pub fn forget_refused<'a>(cx: &mut Context<'a>, verb: &Verb, args: Args<'a>) -> bool {
+    if args.at(1).len() > KEY_BYTES {
+        return false;
+    }
     cx.tally.verbs.too_large.add(1);
     let mut room = Vec::new();
     let name = spelled_key_of_line(args, &mut room).unwrap_or(args.at(1));
@@ -204,6 +209,7 @@ pub fn forget_refused<'a>(cx: &mut Context<'a>, verb: &Verb, args: Args<'a>) {
         watch::looks_up(cx, key);
         cx.db.delete(key);
     }
+    true
 }
 
 fn md<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
