@@ -479,6 +479,27 @@ fn settings_have_memcacheds_values() {
     assert_eq!(stat(&mut server.connect_memcached(), " settings", "memory_file"), path);
 }
 
+/// Clients take `(null)` for a server that has started empty.
+#[test]
+fn a_loaded_file_is_named_even_without_save_points() {
+    let folder = std::env::temp_dir().join(format!("nagi-loaded-file-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let dir = folder.display().to_string();
+    let flags = ["--dir", &dir, "--save", ""];
+    let named = |server: &Server| stat(&mut server.connect_memcached(), " settings", "memory_file");
+    let server = Server::nagi_with(&flags);
+    assert_eq!(named(&server), "(null)");
+    let mut client = server.connect_resp();
+    client.check("SET a b", "+OK\r\n");
+    client.check("SAVE", "+OK\r\n");
+    drop(server);
+    let server = Server::nagi_with(&flags);
+    until("what was saved", || (named(&server) == format!("{dir}/dump.rdb")).then_some(()))
+        .expect("it is named");
+    drop(server);
+    let _ = std::fs::remove_dir_all(folder);
+}
+
 #[test]
 fn memcached_tool_shows_and_dumps() {
     let tool = harness::root().join(".setup/debian/usr/share/memcached/scripts/memcached-tool");

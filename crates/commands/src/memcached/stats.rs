@@ -207,7 +207,7 @@ fn settings(cx: &Context<'_>) -> Vec<Field> {
         field("item_size_max", config.memcached_item_limit.get()),
         field("idle_timeout", config.timeout_s.get()),
         field("watcher_logbuf_size", Watchers::ROOM_BYTES),
-        field("memory_file", memory_file(config).as_deref().unwrap_or("(null)")),
+        field("memory_file", memory_file(cx).as_deref().unwrap_or("(null)")),
     ];
     fields.extend(FIXED.iter().map(|(name, value)| field(name, value)));
     fields
@@ -226,10 +226,13 @@ fn addresses(config: &Config) -> String {
 }
 
 /// The file to which data is saved at shutdown and from which it is loaded at startup, as with
-/// `-e`.
-fn memory_file(config: &Config) -> Option<String> {
+/// `-e`. A file from which keys were loaded counts even without save points: a server without a
+/// file tells its clients that it has started empty.
+fn memory_file(cx: &Context<'_>) -> Option<String> {
+    let config = cx.server.config();
     let path = std::path::absolute(&*config.dir.get()).ok()?.join(&*config.dbfilename.get());
-    config.has_save_points().then(|| path.display().to_string())
+    let was_loaded = cx.server.saves().status().loaded_keys > 0;
+    (config.has_save_points() || was_loaded).then(|| path.display().to_string())
 }
 
 /// Fields of the single class, which contains all items: memory is not permanently divided among
