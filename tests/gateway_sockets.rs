@@ -158,6 +158,26 @@ fn a_socket_reads_while_it_sends() {
     connection.expect(b"\x81\x13{\"SET\":[true,\"OK\"]}");
 }
 
+/// While so many replies are awaited that nothing is read, the end of the connection is noticed.
+#[test]
+fn a_socket_with_many_awaited_replies_ends_with_its_client() {
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    let mut blocked = |count: usize| {
+        let field = format!("blocked_clients:{count}\r\n");
+        until("clients to block or go", || {
+            redis.run("INFO clients").text().contains(&field).then_some(())
+        })
+    };
+    let mut socket = Socket::open(&server, "/.json");
+    for _ in 0..1100 {
+        socket.send(r#"["BLPOP","q","0"]"#);
+    }
+    blocked(1).expect("the first command blocks");
+    drop(socket);
+    blocked(0).expect("its end is noticed");
+}
+
 /// A client assigns replies to its commands by their order.
 #[test]
 fn refusals_keep_the_order_of_the_commands() {

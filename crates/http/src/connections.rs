@@ -68,6 +68,26 @@ struct Counts {
     most_answered: usize,
 }
 
+/// Whether each of these connections has been closed by its peer, or has failed.
+fn have_ended<'a>(sockets: impl Iterator<Item = &'a TcpStream>) -> Vec<bool> {
+    let mut polled: Vec<_> = sockets.map(|it| PollFd::new(it, PollFlags::RDHUP)).collect();
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let _ = rustix::event::poll(&mut polled, Some(&at_once));
+    let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    polled.iter().map(|it| it.revents().intersects(ends)).collect()
+}
+
+/// Waits until the peer of a connection from which nothing is read has closed it.
+pub(crate) async fn ended(socket: &TcpStream) {
+    loop {
+        // A short pause in reading is none: what has been read must be passed on first.
+        tokio::time::sleep(LOOK_PAUSE).await;
+        if have_ended(std::iter::once(socket)) != [false] {
+            return;
+        }
+    }
+}
+
 /// A connection in the periodic checks.
 #[derive(Debug)]
 struct Watched {
@@ -285,14 +305,7 @@ impl Connections {
         let mut places = self.places.borrow_mut();
         let has_room = self.watched.get() <= self.most / 2;
         let mut watched: Vec<&mut Watched> = places.iter_mut().flatten().collect();
-        let ended: Vec<bool> = {
-            let polled = watched.iter().map(|it| PollFd::new(&it.socket, PollFlags::RDHUP));
-            let mut polled: Vec<PollFd<'_>> = polled.collect();
-            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let _ = rustix::event::poll(&mut polled, Some(&at_once));
-            let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-            polled.iter().map(|it| it.revents().intersects(ends)).collect()
-        };
+        let ended = have_ended(watched.iter().map(|it| &*it.socket));
         for (watched, has_ended) in watched.iter_mut().zip(ended) {
             watched.ended_looks = if has_ended { watched.ended_looks + 1 } else { 0 };
             if watched.ended_looks >= ENDED_LOOKS || watched.progress.is_overdue(has_room) {

@@ -181,8 +181,13 @@ impl Conversation {
     async fn hold(self, stream: Arc<TcpStream>, gateway: Arc<Gateway>) {
         let Conversation { peer, progress, place } = self;
         let expected = Expected::default();
+        let socket = Arc::clone(&stream);
         let stream = SharedStream::new(stream, expected.clone());
-        let service = service_fn(move |request: Request<Incoming>| {
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            if request.headers().contains_key(header::UPGRADE) {
+                // A WebSocket looks for the end of its connection itself.
+                request.extensions_mut().insert(Arc::clone(&socket));
+            }
             let answering = progress.request_begins();
             let body = BodyLength::of(request.body().size_hint().exact(), request.headers());
             expected.request_begins(body);

@@ -188,7 +188,7 @@ const HTTP: &[Module] = &[
     ("forwarded", &["site"]),
     ("guard", &["forwarded", "site"]),
     ("response", &["connections", "guard", "site"]),
-    ("gateway", &["guard", "response", "site"]),
+    ("gateway", &["connections", "guard", "response", "site"]),
     (
         "listening",
         &[

@@ -14,6 +14,7 @@ use super::service::{Messages, Service};
 use super::socket_replies::SocketReplies;
 use super::upstash;
 use super::worker_connection::{Failure, Unsent, WorkerConnection};
+use crate::connections;
 use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
 use crate::site::Rule;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::task::spawn_local;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
@@ -73,10 +75,12 @@ pub(super) fn is_asked_for(headers: &HeaderMap) -> bool {
 /// Opens a socket for a client.
 pub(super) async fn open(
     service: &Arc<Service>,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
     caller: Caller,
 ) -> Result<Response<ResponseBody>, Refused> {
     let caller = Caller { is_web_socket: true, ..caller };
+    let stream = request.extensions_mut().remove::<Arc<TcpStream>>();
+    let stream = stream.ok_or_else(|| refuse(400, "a WebSocket needs an Upgrade header"))?;
     let (kind, database) = form(request.uri().path())
         .ok_or_else(|| refuse(404, "WebSockets are at /.json and /.raw"))?;
     let accepted = accept(request.version(), request.headers())?;
@@ -85,7 +89,8 @@ pub(super) async fn open(
         return Err(refuse(400, &String::from_utf8_lossy(&error)));
     }
     let upgrade = hyper::upgrade::on(request);
-    spawn_local(run(upgrade, Conversation::new(Arc::clone(service), caller, connection, kind)));
+    let ends = (caller, stream, connection);
+    spawn_local(run(upgrade, Conversation::new(Arc::clone(service), ends, kind)));
     let plain = HeaderValue::from_static("text/plain");
     let mut response = response::value(101, plain, ResponseBody::Whole(None));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -206,6 +211,8 @@ async fn close(mut socket: Socket, end: End) -> Result<(), Error> {
 struct Conversation {
     service: Arc<Service>,
     caller: Caller,
+    /// The client's connection.
+    stream: Arc<TcpStream>,
     connection: WorkerConnection,
     /// The command that is being sent. Replies are read meanwhile: a worker whose replies are not
     /// read receives nothing.
@@ -220,8 +227,7 @@ struct Conversation {
 impl Conversation {
     fn new(
         service: Arc<Service>,
-        caller: Caller,
-        connection: WorkerConnection,
+        (caller, stream, connection): (Caller, Arc<TcpStream>, WorkerConnection),
         kind: Kind,
     ) -> Self {
         Conversation {
@@ -229,6 +235,7 @@ impl Conversation {
             unsent_reservation: service.budget.reservation(),
             service,
             caller,
+            stream,
             connection,
             unsent: Unsent::default(),
             kind,
@@ -245,7 +252,10 @@ impl Conversation {
                 }
             }
             let may_read = self.replies.awaited() < MAX_AWAITED && self.unsent.is_empty();
+            let stream = Arc::clone(&self.stream);
             tokio::select! {
+                // Otherwise reading finds the end.
+                () = connections::ended(&stream), if !may_read => return Ok(End::Lost),
                 message = socket.next(), if may_read => {
                     let message = match message {
                         Some(Ok(message)) => message,
