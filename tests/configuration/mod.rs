@@ -143,6 +143,22 @@ fn errors_name_file_line_and_reason() {
     assert_eq!(server.log().matches("ignored, not supported").count(), 2);
 }
 
+/// A server that goes back to Redis must find its settings.
+#[test]
+fn ignored_settings_stay_in_a_rewritten_file() {
+    let folder = Folder::new("ignored");
+    let text = "appendonly yes\nreplicaof 10.0.0.1 6379\ntls-port 6380\nhz 20\n";
+    let file = folder.write("some.conf", text);
+    let server = start(&["serve", &file, "--ignore-unsupported", "--dir", &folder.path("")]);
+    let mut client = server.connect_resp();
+    client.check("CONFIG SET hz 30", "+OK\r\n");
+    client.check("CONFIG REWRITE", "+OK\r\n");
+    let rewritten = fs::read_to_string(&file).expect("the file");
+    let expected = text.replace("hz 20", "hz 30");
+    assert!(rewritten.starts_with(&expected), "{rewritten}");
+    assert_eq!(rewritten.matches("appendonly").count(), 1, "{rewritten}");
+}
+
 #[test]
 fn a_file_need_not_be_utf_8() {
     let folder = Folder::new("latin-1");

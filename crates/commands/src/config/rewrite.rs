@@ -112,9 +112,11 @@ fn push_line(text: &mut Vec<u8>, line: &[u8]) {
     text.push(b'\n');
 }
 
-/// Whether the lines of a file give a setting its current value.
+/// Whether the lines of a file give a setting its current value, or have been ignored because they
+/// require an unsupported feature.
 fn is_unchanged(old: &[u8], setting: &Setting, config: &Config) -> bool {
     let mut value: Option<String> = None;
+    let mut is_ignored = false;
     for line in file::lines(old) {
         if !setting_of(line).is_some_and(|it| std::ptr::eq(it, setting)) {
             continue;
@@ -125,11 +127,17 @@ fn is_unchanged(old: &[u8], setting: &Setting, config: &Config) -> bool {
         let given = String::from_utf8_lossy(&given);
         let before = value.unwrap_or_else(|| setting.default_value());
         match setting.kind.parse_onto(&before, &given, Origin::Startup) {
+            Ok(parsed) if setting.is_refused(&parsed) => {
+                (value, is_ignored) = (Some(before), true);
+            }
             Ok(parsed) => value = Some(setting.kind.show(&parsed)),
             Err(_) => return false,
         }
     }
-    value.is_some_and(|value| value == setting.written_value(config))
+    match is_ignored {
+        true => setting.is_default(config),
+        false => value.is_some_and(|value| value == setting.written_value(config)),
+    }
 }
 
 /// The setting that a line sets, if CONFIG knows it.
