@@ -88,3 +88,23 @@ fn long_values_delay_no_other_client() {
         assert!(short, "{} holds its worker for long", request[4..20].escape_ascii());
     }
 }
+
+#[test]
+fn an_unknown_command_may_be_very_long() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let long = vec![b'x'; 1 << 20];
+    let shown = "x".repeat(128);
+    for (words, error) in [
+        (
+            [&long[..], b"a"],
+            format!("ERR unknown command '{shown}', with args beginning with: 'a' "),
+        ),
+        (
+            [&b"nosuch"[..], &long[..]],
+            format!("ERR unknown command 'nosuch', with args beginning with: '{shown}' "),
+        ),
+    ] {
+        assert_eq!(client.run_words(&words), Reply::Error(error));
+    }
+}

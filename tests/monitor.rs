@@ -166,3 +166,29 @@ fn a_transaction_with_a_script_is_shown_in_the_order_of_redis() {
         }
     }
 }
+
+#[test]
+fn a_client_that_monitors_uses_no_keys_in_a_transaction_either() {
+    const REFUSED: &str = "-ERR Replica can't interact with the keyspace";
+    const ABORTED: &str = "-EXECABORT Transaction discarded because of previous errors.";
+    for server in [Server::nagi(), Server::redis()] {
+        server.connect_resp().check("SET k v", "+OK\r\n");
+        let mut monitor = server.connect_resp();
+        for request in ["SET k w", "GET k", "PUBLISH a b"] {
+            monitor.check("MONITOR", "+OK\r\n");
+            for line in ["MULTI", request, "EXEC", "RESET"] {
+                monitor.send(format!("{line}\r\n"));
+            }
+            let mut replies = Vec::new();
+            while replies.last().is_none_or(|it| it != "+RESET") {
+                let line = monitor.line();
+                // It also sees its own requests.
+                if !line.contains('[') {
+                    replies.push(line);
+                }
+            }
+            assert_eq!(replies, ["+OK", REFUSED, ABORTED, "+RESET"], "{request}");
+        }
+        server.connect_resp().check("GET k", "$1\r\nv\r\n");
+    }
+}

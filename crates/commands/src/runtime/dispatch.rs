@@ -20,6 +20,7 @@ use crate::{
 };
 use nagi_proto::{Args, resp};
 use nagi_store::{Database, Wait};
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,10 @@ pub(crate) fn find(
     commands: &'static CommandTable,
     args: Args<'_>,
 ) -> Result<&'static Entry, Error> {
+    if args.has_large() && args.large(0).is_some() {
+        // Joining the name would take long.
+        return Err(unknown_command(args));
+    }
     let name = args.at(0);
     let entry = commands.find(name).ok_or_else(|| unknown_command(args))?;
     if entry.command.subcommands.is_empty() {
@@ -57,6 +62,14 @@ pub(crate) fn find(
         Some(word) => {
             commands.subcommand(entry, word).ok_or_else(|| unknown_subcommand(name, word))
         }
+    }
+}
+
+/// The first bytes of an argument, as many as errors quote. A large one is not joined.
+fn start_of(args: Args<'_>, index: usize) -> Cow<'_, [u8]> {
+    match args.large(index) {
+        Some(large) => Cow::Owned(large.start(QUOTED_BYTES)),
+        None => Cow::Borrowed(args.get(index).unwrap_or_default()),
     }
 }
 
@@ -96,7 +109,9 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
 /// Queues or refuses a request of a client in a transaction; `false` if it must run now.
 #[cold]
 fn is_queued(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool {
-    let refusal = gate::refusal(cx.hooks.reasons(), command_flags::of(entry, cx, args));
+    let flags = command_flags::of(entry, cx, args);
+    let refusal =
+        gate::refusal(cx.hooks.reasons(), flags).or_else(|| refusal_of_monitor(cx, flags));
     match refusal.map_or_else(|| queueing::queue(entry, cx, args), Err) {
         Ok(is_queued) => is_queued,
         Err(error) => {
@@ -104,6 +119,13 @@ fn is_queued(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> boo
             true
         }
     }
+}
+
+/// The error for a client that monitors requests and may therefore not use keys, as in Redis.
+fn refusal_of_monitor(cx: &Context<'_>, flags: Flags) -> Option<Error> {
+    let is_refused = cx.client.info.marks().contains(Marks::MONITOR)
+        && flags.intersects(Flags::WRITE | Flags::READONLY | Flags::PAUSED_AS_WRITE);
+    is_refused.then(|| Error::fixed("ERR Replica can't interact with the keyspace"))
 }
 
 /// Runs a request of a transaction or script, whose keys are claimed. Memory was checked when the
@@ -252,11 +274,8 @@ fn run_observed<'a>(
     }
     let is_monitored = reasons.contains(HookFlags::MONITORED);
     let order = is_monitored.then(|| hooks.monitors.order());
-    if is_monitored
-        && cx.client.info.marks().contains(Marks::MONITOR)
-        && flags.intersects(Flags::WRITE | Flags::READONLY | Flags::PAUSED_AS_WRITE)
-    {
-        return refuse(cx, &Error::fixed("ERR Replica can't interact with the keyspace"));
+    if let Some(error) = refusal_of_monitor(cx, flags).filter(|_| is_monitored) {
+        return reject(entry, cx, &error);
     }
     let is_shown = is_monitored && !flags.contains(Flags::ADMIN);
     let words = is_shown.then(|| shown::words(entry.command, args));
@@ -426,18 +445,20 @@ pub fn is_http(args: Args<'_>) -> bool {
 
 #[cold]
 fn unknown_command(args: Args<'_>) -> Error {
-    if is_http(args) {
+    if args.large(0).is_none() && is_http(args) {
         return FROM_A_BROWSER;
     }
     let mut quoted = Vec::new();
-    for argument in args.from(1) {
+    for index in 1..args.len() {
         if quoted.len() >= QUOTED_BYTES {
             break;
         }
-        let shown = quotable(argument, QUOTED_BYTES - quoted.len());
+        let argument = start_of(args, index);
+        let shown = quotable(&argument, QUOTED_BYTES - quoted.len());
         quoted.extend([b"'", shown, b"' "].concat());
     }
-    let name = quotable(args.at(0), QUOTED_BYTES);
+    let name = start_of(args, 0);
+    let name = quotable(&name, QUOTED_BYTES);
     let parts = [b"ERR unknown command '", name, b"', with args beginning with: ", &quoted];
     Error(parts.concat().into())
 }

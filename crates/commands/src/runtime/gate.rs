@@ -152,7 +152,12 @@ pub(crate) fn admit_held(cx: &mut Context<'_>) -> Result<(), Error> {
     }
     cx.client.info.mark(Marks::WAITING, false);
     let args = cx.args;
-    let Some(entry) = cx.server.commands().find(args.at(0)) else { return Ok(()) };
+    let commands = cx.server.commands();
+    let Some(mut entry) = commands.find(args.at(0)) else { return Ok(()) };
+    if !entry.command.subcommands.is_empty() {
+        let subcommand = args.get(1).and_then(|word| commands.subcommand(entry, word));
+        entry = subcommand.unwrap_or(entry);
+    }
     rights::check(cx, entry, args)?;
     let flags = command_flags::of(entry, cx, args);
     refusal(cx.hooks.reasons(), flags).map_or(Ok(()), Err)

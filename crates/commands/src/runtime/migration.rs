@@ -69,7 +69,8 @@ fn options(args: Args<'_>) -> impl Iterator<Item = MigrateOption> {
 
 /// The index of a request's single key.
 pub(crate) fn one_key(args: Args<'_>) -> Range<usize> {
-    match args.get(3).is_none_or(|key| !key.is_empty()) {
+    let lists_keys = || options(args).any(|option| matches!(option, MigrateOption::Keys(_)));
+    match args.get(3).is_none_or(|key| !key.is_empty() || !lists_keys()) {
         true => 3..args.len().clamp(3, 4),
         false => 0..0,
     }
@@ -163,7 +164,8 @@ mod tests {
             ("MIGRATE h 1 key 0 5 COPY AUTH x", 3..4, 0..0, vec![8]),
             ("MIGRATE h 1  0 5 KEYS a b", 0..0, 7..9, vec![]),
             ("MIGRATE h 1  0 5 AUTH2 KEYS keys REPLACE keys a", 0..0, 11..12, vec![7, 8]),
-            ("MIGRATE h 1  0 5 AUTH KEYS", 0..0, 0..0, vec![7]),
+            ("MIGRATE h 1  0 5 AUTH KEYS", 3..4, 0..0, vec![7]),
+            ("MIGRATE h 1  0 5 COPY", 3..4, 0..0, vec![]),
             ("MIGRATE h", 3..3, 0..0, vec![]),
         ] {
             assert_eq!((with(request, one_key), with(request, listed_keys)), (one, listed));
