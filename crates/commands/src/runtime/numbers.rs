@@ -7,12 +7,15 @@ pub(crate) use nagi_proto::decimal::{score, shortest};
 pub(crate) fn double(argument: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(argument).ok()?;
     let number = hexadecimal(text).or_else(|| text.parse().ok()).filter(|it: &f64| !it.is_nan())?;
+    if number.is_finite() && number != 0.0 {
+        return Some(number);
+    }
     let mantissa = text.split(['e', 'E', 'p', 'P']).next().unwrap_or_default();
     let digits = mantissa.trim_start_matches(['+', '-']).trim_start_matches("0x");
     let digits = digits.trim_start_matches("0X");
     let is_spelled = number.is_infinite() && digits.starts_with(['i', 'I']);
     let is_zero = digits.chars().all(|digit| "0.".contains(digit));
-    let fits = if number.is_infinite() { is_spelled } else { number != 0.0 || is_zero };
+    let fits = if number.is_infinite() { is_spelled } else { is_zero };
     fits.then_some(number)
 }
 
