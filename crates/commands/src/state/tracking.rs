@@ -76,7 +76,14 @@ impl Readers {
     }
 }
 
-type Stripe = HashMap<Box<[u8]>, Readers>;
+/// A part of the table.
+#[derive(Debug, Default)]
+struct Stripe {
+    keys: HashMap<Box<[u8]>, Readers>,
+    /// The number of pairs of a key and a client. Counted here, since a flush, which holds all
+    /// latches, removes many keys at once.
+    items: usize,
+}
 
 /// An invalidation to send.
 #[derive(Debug)]
@@ -186,8 +193,6 @@ pub struct Tracking {
     stripes: Box<[Mutex<Stripe>]>,
     hasher: RandomState,
     keys: AtomicUsize,
-    /// The number of pairs of a key and a client.
-    items: AtomicUsize,
     /// The stripe in which the next key is evicted when the table is full.
     next_eviction: AtomicUsize,
     /// The number of clients that receive invalidations by prefixes.
@@ -207,7 +212,6 @@ impl Default for Tracking {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             keys: AtomicUsize::new(0),
-            items: AtomicUsize::new(0),
             next_eviction: AtomicUsize::new(0),
             broadcasts: AtomicUsize::new(0),
             queued: Mutex::default(),
@@ -268,11 +272,9 @@ impl Tracking {
     /// Removes all tracked keys.
     fn clear(&self) {
         let taken = self.stripes.iter().map(|stripe| std::mem::take(&mut *stripe.lock()));
-        let taken: Vec<Stripe> = taken.filter(|stripe| !stripe.is_empty()).collect();
+        let taken: Vec<Stripe> = taken.filter(|stripe| !stripe.keys.is_empty()).collect();
         for stripe in &taken {
-            self.keys.fetch_sub(stripe.len(), Ordering::Relaxed);
-            let items = stripe.values().map(|readers| readers.clients.len()).sum();
-            self.items.fetch_sub(items, Ordering::Relaxed);
+            self.keys.fetch_sub(stripe.keys.len(), Ordering::Relaxed);
         }
         if !taken.is_empty() {
             free_elsewhere(taken);
@@ -287,7 +289,7 @@ impl Tracking {
         TrackingFigures {
             clients: trackers.len(),
             keys: self.keys.load(Ordering::Relaxed),
-            items: self.items.load(Ordering::Relaxed),
+            items: self.stripes.iter().map(|stripe| stripe.lock().items).sum(),
             prefixes: prefixes.len(),
         }
     }
@@ -301,11 +303,10 @@ impl Tracking {
     /// there are more than `most` keys, another key is evicted, and its clients are notified.
     pub(crate) fn remember(&self, key: &[u8], client: u64, most: usize) -> bool {
         let mut stripe = self.stripe(key);
-        if let Some(readers) = stripe.get_mut(key) {
+        if let Some(readers) = stripe.keys.get_mut(key) {
             let is_known = readers.add(client);
             let count = readers.clients.len();
-            // Counted under the lock, as below.
-            self.items.fetch_add(usize::from(!is_known), Ordering::Relaxed);
+            stripe.items += usize::from(!is_known);
             drop(stripe);
             if !is_known && count >= FEW_READERS && count.is_power_of_two() {
                 self.drop_departed(key);
@@ -314,10 +315,10 @@ impl Tracking {
         }
         let mut charge = Charge::default();
         charge.set(room_bytes::<u8>(key.len()) + TRACKED_KEY_BYTES);
-        stripe.insert(key.into(), Readers { clients: vec![client], charge });
+        stripe.keys.insert(key.into(), Readers { clients: vec![client], charge });
+        stripe.items += 1;
         // Counted under the lock, so that a key is never removed before it is counted.
         let keys = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
-        self.items.fetch_add(1, Ordering::Relaxed);
         drop(stripe);
         // Two keys if there are more than that, so that the number approaches a lowered limit.
         for _ in 0..keys.saturating_sub(most).min(if most > 0 { 2 } else { 0 }) {
@@ -333,10 +334,11 @@ impl Tracking {
         // read the key yet.
         let trackers = self.trackers.read();
         let mut stripe = self.stripe(key);
-        let Some(readers) = stripe.get_mut(key) else { return };
+        let Some(readers) = stripe.keys.get_mut(key) else { return };
         let before = readers.clients.len();
         readers.clients.retain(|client| trackers.contains_key(client));
-        self.items.fetch_sub(before - readers.clients.len(), Ordering::Relaxed);
+        let departed = before - readers.clients.len();
+        stripe.items -= departed;
     }
 
     /// Evicts keys until their number is at most `most`, the new limit; at most some at a time.
@@ -353,7 +355,7 @@ impl Tracking {
         // The stripes are used in turn, so that none becomes sparse and slow to search.
         let first = self.next_eviction.fetch_add(1, Ordering::Relaxed) % STRIPES;
         for stripe in self.stripes.iter().cycle().skip(first).take(STRIPES) {
-            let key = stripe.lock().keys().find(|key| ***key != *but).cloned();
+            let key = stripe.lock().keys.keys().find(|key| ***key != *but).cloned();
             let Some(key) = key else { continue };
             let clients = self.take(&key);
             return self.queue(Invalidation::Forgotten(key, clients));
@@ -362,11 +364,11 @@ impl Tracking {
 
     fn take(&self, key: &[u8]) -> Vec<u64> {
         let mut stripe = self.stripe(key);
-        let Some(readers) = stripe.remove(key) else { return Vec::new() };
-        shrink(&mut stripe);
+        let Some(readers) = stripe.keys.remove(key) else { return Vec::new() };
+        stripe.items -= readers.clients.len();
+        shrink(&mut stripe.keys);
         drop(stripe);
         self.keys.fetch_sub(1, Ordering::Relaxed);
-        self.items.fetch_sub(readers.clients.len(), Ordering::Relaxed);
         readers.clients
     }
 

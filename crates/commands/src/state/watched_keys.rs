@@ -32,11 +32,35 @@ struct Watcher {
 
 type Stripe = HashMap<WatchedKey, Vec<Watcher>>;
 
+/// How often all keys of a database were replaced: removed, or exchanged with another database's.
+/// Clients compare the counts, since all latches are held when a flush is reported.
+#[derive(Debug, Default)]
+struct Replacements {
+    of_all: u64,
+    of_one: HashMap<usize, u64>,
+}
+
+impl Replacements {
+    /// Counts a replacement of the keys of a database, or of all databases.
+    fn note(&mut self, database: Option<usize>) {
+        match database {
+            Some(database) => *self.of_one.entry(database).or_default() += 1,
+            None => self.of_all += 1,
+        }
+    }
+
+    /// How often the keys of a database were replaced.
+    fn of(&self, database: usize) -> u64 {
+        self.of_all + self.of_one.get(&database).copied().unwrap_or(0)
+    }
+}
+
 /// All watched keys.
 #[derive(Debug)]
 pub struct WatchedKeys {
     stripes: Box<[Mutex<Stripe>]>,
     hasher: RandomState,
+    replacements: Mutex<Replacements>,
     /// The sum of the numbers of keys that clients watch.
     keys: AtomicU64,
     /// The number of clients that watch keys.
@@ -51,6 +75,7 @@ impl Default for WatchedKeys {
         WatchedKeys {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
+            replacements: Mutex::default(),
             keys: AtomicU64::new(0),
             clients: AtomicU64::new(0),
             listening: Mutex::new(false),
@@ -107,30 +132,6 @@ impl WatchedKeys {
             watchers.iter().filter(|it| it.was_there || !expired).for_each(Watcher::touch);
         }
     }
-
-    /// Records that all keys of a database, or of all databases, were removed.
-    fn flushed(&self, database: Option<usize>) {
-        self.each_of(|index| database.is_none_or(|it| it == index), |it| it.was_there);
-    }
-
-    /// Records that two databases were exchanged. EXEC itself checks whether a key now exists that
-    /// did not exist before.
-    fn swapped(&self, first: usize, second: usize) {
-        self.each_of(|index| index == first || index == second, |it| it.was_there);
-    }
-
-    fn each_of(&self, is_meant: impl Fn(usize) -> bool, is_touched: impl Fn(&Watcher) -> bool) {
-        if self.keys.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        for stripe in &self.stripes {
-            for ((database, _), watchers) in &*stripe.lock() {
-                if is_meant(*database) {
-                    watchers.iter().filter(|it| is_touched(it)).for_each(Watcher::touch);
-                }
-            }
-        }
-    }
 }
 
 impl Watcher {
@@ -144,8 +145,12 @@ impl WatchedKeys {
     pub(crate) fn note(&self, change: &StoreChange) {
         for effect in &change.effects {
             match effect {
-                Effect::Flush(database) => self.flushed(*database),
-                Effect::Swap(first, second) => self.swapped(*first, *second),
+                Effect::Flush(database) => self.replacements.lock().note(*database),
+                Effect::Swap(first, second) => {
+                    let mut replacements = self.replacements.lock();
+                    replacements.note(Some(*first));
+                    replacements.note(Some(*second));
+                }
                 Effect::Key(_) | Effect::Transfer { .. } => {}
             }
         }
@@ -170,6 +175,9 @@ struct Watching {
     is_changed: Arc<AtomicBool>,
     /// The keys, and whether they existed.
     keys: HashMap<WatchedKey, bool>,
+    /// The databases of keys that existed, and how often their keys had been replaced. EXEC itself
+    /// checks whether a key now exists that did not exist before.
+    replacements: HashMap<usize, u64>,
     /// Accounts for the memory of the keys, which is not data.
     charge: Charge,
     bytes: usize,
@@ -190,6 +198,10 @@ impl Watches {
         }
         watching.bytes += 2 * room_bytes::<u8>(key.1.len()) + KEY_BYTES;
         watching.charge.set(watching.bytes);
+        if was_there {
+            let now = || watching.shared.replacements.lock().of(database);
+            watching.replacements.entry(database).or_insert_with(now);
+        }
         let client = Arc::clone(&watching.is_changed);
         watching.shared.add(key.clone(), Watcher { client, was_there });
         watching.keys.insert(key, was_there);
@@ -218,7 +230,9 @@ impl Watches {
 
     /// Whether any of them was changed.
     pub(crate) fn is_changed(&self) -> bool {
-        self.0.as_ref().is_some_and(|watching| watching.is_changed.load(Ordering::Acquire))
+        self.0.as_ref().is_some_and(|watching| {
+            watching.is_changed.load(Ordering::Acquire) || watching.is_replaced()
+        })
     }
 }
 
@@ -229,9 +243,16 @@ impl Watching {
             shared: Arc::clone(shared),
             is_changed: Arc::default(),
             keys: HashMap::new(),
+            replacements: HashMap::new(),
             charge: Charge::default(),
             bytes: 0,
         }
+    }
+
+    /// Whether the keys of a database were replaced since one of them is watched.
+    fn is_replaced(&self) -> bool {
+        let now = self.shared.replacements.lock();
+        self.replacements.iter().any(|(database, before)| now.of(*database) != *before)
     }
 }
 
@@ -242,6 +263,7 @@ impl Drop for Watching {
             shared: Arc::clone(&self.shared),
             is_changed: Arc::clone(&self.is_changed),
             keys: std::mem::take(&mut self.keys),
+            _charge: std::mem::take(&mut self.charge),
         };
         if end.keys.len() >= MANY_KEYS {
             free_elsewhere(end);
@@ -254,6 +276,8 @@ struct WatchingEnd {
     shared: Arc<WatchedKeys>,
     is_changed: Arc<AtomicBool>,
     keys: HashMap<WatchedKey, bool>,
+    /// Dropped after the keys: they are accounted for until they are freed.
+    _charge: Charge,
 }
 
 impl Drop for WatchingEnd {
