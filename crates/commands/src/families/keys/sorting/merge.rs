@@ -1,6 +1,7 @@
 //! Sorting in steps: a merge sort that can pause after every few comparisons, so that sorting a
 //! million elements does not block a worker.
 
+use nagi_store::accounting::room_bytes;
 use std::cmp::Ordering;
 
 /// The length of the runs that are sorted at once, before they are merged.
@@ -8,10 +9,20 @@ const RUN: usize = 32;
 /// Elements that are merged between two readings of the clock.
 const STRIDE: usize = 64;
 
+/// How long a comparison may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparisons {
+    /// So short that the clock is read after many.
+    Short,
+    /// So long that the clock is read after each.
+    Long,
+}
+
 /// Merge sort of the indexes of elements, which can be paused. The sort is stable.
 #[derive(Debug)]
 pub(super) struct MergeSort {
     elements: usize,
+    comparisons: Comparisons,
     places: Vec<usize>,
     /// The merged part of `places`; as long as `places` at the end of a pass.
     merged: Vec<usize>,
@@ -24,9 +35,17 @@ pub(super) struct MergeSort {
 
 impl MergeSort {
     /// Begins to sort `elements` elements, which are in their original order.
-    pub(super) fn new(elements: usize) -> Self {
+    pub(super) fn new(elements: usize, comparisons: Comparisons) -> Self {
         let (places, merged) = (Vec::with_capacity(elements), Vec::with_capacity(elements));
-        MergeSort { elements, places, merged, width: 0, left: 0, right: 0 }
+        MergeSort { elements, comparisons, places, merged, width: 0, left: 0, right: 0 }
+    }
+
+    /// `many` where comparisons are short, otherwise one.
+    fn at_once(&self, many: usize) -> usize {
+        match self.comparisons {
+            Comparisons::Short => many,
+            Comparisons::Long => 1,
+        }
     }
 
     /// Continues until `is_over` reports the end of the slice; returns whether all are in order.
@@ -52,6 +71,11 @@ impl MergeSort {
         true
     }
 
+    /// Its allocated bytes.
+    pub(super) fn own_bytes(&self) -> usize {
+        room_bytes::<usize>(self.places.capacity()) + room_bytes::<usize>(self.merged.capacity())
+    }
+
     /// The indexes in sorted order.
     pub(super) fn places(&self) -> &[usize] {
         &self.places
@@ -62,9 +86,10 @@ impl MergeSort {
         compare: impl Fn(usize, usize) -> Ordering,
         is_over: impl Fn() -> bool,
     ) -> bool {
+        let width = self.at_once(RUN);
         while self.places.len() < self.elements {
             let start = self.places.len();
-            self.places.extend(start..(start + RUN).min(self.elements));
+            self.places.extend(start..(start + width).min(self.elements));
             if let Some(run) = self.places.get_mut(start..) {
                 run.sort_by(|first, second| compare(*first, *second));
             }
@@ -72,7 +97,7 @@ impl MergeSort {
                 return false;
             }
         }
-        self.width = RUN;
+        self.width = width;
         true
     }
 
@@ -85,7 +110,7 @@ impl MergeSort {
         if done == start {
             (self.left, self.right) = (start, middle);
         }
-        for _ in 0..STRIDE.min(end - done) {
+        for _ in 0..self.at_once(STRIDE).min(end - done) {
             let left = self.places.get(self.left).filter(|_| self.left < middle);
             let right = self.places.get(self.right).filter(|_| self.right < end);
             let next = match (left, right) {
@@ -110,9 +135,12 @@ mod tests {
 
     #[test]
     fn any_number_of_elements_is_sorted_stably() {
-        for len in [0, 1, 2, 31, 32, 33, 64, 65, 100, 1000, 4097] {
+        let lens = [0, 1, 2, 31, 32, 33, 64, 65, 100, 1000, 4097];
+        let short = lens.map(|len| (len, Comparisons::Short));
+        let long = lens.map(|len| (len, Comparisons::Long));
+        for (len, comparisons) in short.into_iter().chain(long) {
             let keys: Vec<usize> = (0..len).map(|at| at * 7919 % 101).collect();
-            let mut sort = MergeSort::new(len);
+            let mut sort = MergeSort::new(len, comparisons);
             let (mut pauses, turn) = (0, Cell::new(0));
             let is_over = || {
                 turn.set(turn.get() + 1);

@@ -2,9 +2,8 @@
 
 use crate::Context;
 use nagi_proto::resp::Writer;
-use nagi_store::{Rope, StringValue, Text, Value};
+use nagi_store::{CHUNK_BYTES, Rope, StringInput, StringValue, Text, Value};
 use std::cmp::Ordering;
-use std::ops::Deref;
 
 /// An owned string, since elements are sorted without latches.
 #[derive(Clone, Debug)]
@@ -29,12 +28,17 @@ impl OwnedString {
         }
     }
 
-    /// The string as an element of a collection.
+    /// The string as an element of a collection, in which it counts as data.
     pub(super) fn text(&self) -> Text<'_> {
         match self {
             OwnedString::Bytes(bytes) => Text::to_store(bytes),
-            OwnedString::Rope(rope) => Text::in_chunks(rope.clone()),
+            OwnedString::Rope(rope) => Text::from_input(StringInput::Rope(rope.clone())),
         }
+    }
+
+    /// Whether comparing it may take much longer than a few cache misses.
+    pub(super) fn is_long(&self) -> bool {
+        matches!(self, OwnedString::Rope(_))
     }
 
     /// Its allocated bytes.
@@ -54,15 +58,18 @@ impl OwnedString {
 
     /// Compares the bytes lexicographically.
     pub(super) fn compare(&self, other: &OwnedString) -> Ordering {
-        fn pieces(string: &OwnedString) -> Vec<&[u8]> {
-            match string {
-                OwnedString::Bytes(bytes) => vec![&bytes[..]],
-                OwnedString::Rope(rope) => rope.chunks().map(Deref::deref).collect(),
-            }
-        }
         match (self, other) {
             (OwnedString::Bytes(bytes), OwnedString::Bytes(other)) => bytes.cmp(other),
-            _ => pieces(self).into_iter().flatten().cmp(pieces(other).into_iter().flatten()),
+            // All pieces but the last are equally long, so that those at one place decide.
+            _ => self.pieces().cmp(other.pieces()),
+        }
+    }
+
+    /// The string in pieces of the length of a chunk.
+    fn pieces(&self) -> Box<dyn Iterator<Item = &[u8]> + '_> {
+        match self {
+            OwnedString::Bytes(bytes) => Box::new(bytes.chunks(CHUNK_BYTES)),
+            OwnedString::Rope(rope) => Box::new(rope.chunks().map(|chunk| &**chunk)),
         }
     }
 }
@@ -103,4 +110,34 @@ pub(super) fn look_up(
         }
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_in_chunks_are_compared_as_their_bytes() {
+        let long = vec![b'a'; CHUNK_BYTES + 10];
+        let changed = |at: usize| {
+            let mut bytes = long.clone();
+            bytes[at] = b'b';
+            bytes
+        };
+        let mut strings = vec![b"a".to_vec(), b"b".to_vec(), long.clone()];
+        strings.extend([0, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 9].map(changed));
+        strings
+            .extend([CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1].map(|it| long[..it].to_vec()));
+        let forms = |bytes: &[u8]| {
+            [OwnedString::Bytes(bytes.into()), OwnedString::Rope(Rope::from_bytes(bytes))]
+        };
+        for one in &strings {
+            for other in &strings {
+                for (first, second) in forms(one).iter().zip(forms(other).iter().rev()) {
+                    assert_eq!(first.compare(second), one.cmp(other));
+                    assert_eq!(second.compare(first), other.cmp(one));
+                }
+            }
+        }
+    }
 }

@@ -2,13 +2,13 @@
 //! are returned or stored.
 
 use crate::families::elements::ELEMENTS_PER_HOLD;
-use crate::families::keys::sorting::merge::MergeSort;
+use crate::families::keys::sorting::merge::{Comparisons, MergeSort};
 use crate::families::keys::sorting::pattern::{OwnedString, look_up};
 use crate::families::keys::sorting::request::Request;
 use crate::runtime::numbers::bound;
 use crate::runtime::suspension::Slice;
 use crate::{Context, Error};
-use nagi_store::accounting::Charge;
+use nagi_store::accounting::{Charge, room_bytes};
 use nagi_store::types::collection::{NewCollection, NewCollections, NewElement};
 use nagi_store::{Kind, SharedValue, StringValue, Text, Value, free_elsewhere};
 use std::cmp::Ordering;
@@ -42,7 +42,10 @@ pub(super) struct Sorting {
     source: Option<SharedValue>,
     elements: Vec<Element>,
     charge: Charge,
+    /// Allocated bytes of the strings.
     own_bytes: usize,
+    /// Whether any string is so long that comparing it takes time.
+    has_long: bool,
     /// The range of the source's elements to collect, and the number collected so far.
     wanted: Range<u64>,
     collected: u64,
@@ -55,7 +58,9 @@ pub(super) struct Sorting {
 
 impl Drop for Sorting {
     fn drop(&mut self) {
-        free_elsewhere((std::mem::take(&mut self.elements), self.order.take(), self.source.take()));
+        let memory = (std::mem::take(&mut self.elements), self.order.take(), self.source.take());
+        // The parts of a tuple are dropped in order: the memory counts until it is freed.
+        free_elsewhere((memory, std::mem::take(&mut self.charge)));
     }
 }
 
@@ -82,6 +87,7 @@ impl Sorting {
             elements: Vec::with_capacity(kept),
             charge: Charge::default(),
             own_bytes: 0,
+            has_long: false,
             wanted,
             collected: 0,
             weighed: 0,
@@ -111,8 +117,12 @@ impl Sorting {
                 return Ok(false);
             }
         }
-        let Sorting { elements, order, request, .. } = self;
-        let order = order.get_or_insert_with(|| MergeSort::new(elements.len()));
+        let comparisons = if self.has_long { Comparisons::Long } else { Comparisons::Short };
+        if self.order.is_none() {
+            self.order = Some(MergeSort::new(self.elements.len(), comparisons));
+            self.count_memory();
+        }
+        let Sorting { elements, order: Some(order), request, .. } = self else { return Ok(true) };
         let compare = |first: usize, second: usize| {
             let pair = elements.get(first).zip(elements.get(second));
             let ordering = pair.map_or(Ordering::Equal, |(first, second)| compare(first, second));
@@ -144,9 +154,18 @@ impl Sorting {
             Value::SortedSet(set) => set.walk(rank, |member| keep(member.name)),
             Value::String(_) | Value::Hash(_) | Value::Stream(_) => None,
         };
-        let new = elements.iter().skip(before);
-        self.own_bytes += new.map(|it| it.string.own_bytes() + size_of::<Element>()).sum::<usize>();
-        self.charge.set(self.own_bytes);
+        for element in elements.iter().skip(before) {
+            self.own_bytes += element.string.own_bytes();
+            self.has_long |= element.string.is_long();
+        }
+        self.count_memory();
+    }
+
+    /// Accounts for the elements and their strings.
+    fn count_memory(&mut self) {
+        let elements = room_bytes::<Element>(self.elements.capacity());
+        let order = self.order.as_ref().map_or(0, MergeSort::own_bytes);
+        self.charge.set(elements + self.own_bytes + order);
     }
 
     /// Determines the weights of some elements.
@@ -158,6 +177,7 @@ impl Sorting {
                 (None, true) => Weight::Own,
                 (Some(found), true) => {
                     self.own_bytes += found.as_ref().map_or(0, OwnedString::own_bytes);
+                    self.has_long |= found.as_ref().is_some_and(OwnedString::is_long);
                     Weight::Text(found)
                 }
                 (None, false) => Weight::Score(score(&element.string)?),
@@ -165,7 +185,7 @@ impl Sorting {
                 (Some(Some(found)), false) => Weight::Score(score(&found)?),
             };
         }
-        self.charge.set(self.own_bytes);
+        self.count_memory();
         Ok(())
     }
 
