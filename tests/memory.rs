@@ -391,6 +391,66 @@ fn outgoing_replies_evict_nothing() {
 }
 
 #[test]
+fn queued_requests_with_long_values_count_before_they_run() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let set = |key: &str| [b"SET".to_vec(), key.into(), vec![b'v'; 1 << 20]];
+    for key in 0..20 {
+        assert_eq!(client.run_words(&set(&format!("stored:{key}"))).text(), "OK");
+    }
+    let data = info(&mut client, "used_memory_dataset");
+    let most = data + (8 << 20);
+    let change = format!("CONFIG SET maxmemory {most} maxmemory-policy noeviction");
+    client.check(&change, "+OK\r\n");
+    client.check("MULTI", "+OK\r\n");
+    let queued = (0..16).take_while(|key| {
+        let reply = client.run_words(&set(&format!("queued:{key}")));
+        matches!(reply, Reply::Simple(text) if text == "QUEUED")
+    });
+    let queued = queued.count();
+    assert!((4..=8).contains(&queued), "{queued} requests of a megabyte for 8 MB");
+}
+
+#[test]
+fn long_messages_that_are_not_read_are_no_data() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let mut subscribers: Vec<_> = (0..4).map(|_| server.connect_resp()).collect();
+    for (channel, subscriber) in subscribers.iter_mut().enumerate() {
+        subscriber.send(encode_command(&["SUBSCRIBE", &channel.to_string()]));
+        subscriber.line();
+    }
+    let before = info(&mut client, "used_memory_dataset");
+    // The second one is in chunks, of which the last is short.
+    for (message, count) in [(vec![b'm'; 60_000], 400), (vec![b'm'; 190_000], 200)] {
+        for number in 0..count {
+            let channel = (number % 4).to_string();
+            client.run_words(&[b"PUBLISH".as_slice(), channel.as_bytes(), &message]);
+        }
+    }
+    settle(&mut client);
+    let after = info(&mut client, "used_memory_dataset");
+    assert!(after < before + (2 << 20), "{before} bytes became {after}");
+}
+
+#[test]
+fn long_strings_in_the_result_of_a_sort_count_as_data() {
+    const LONG: usize = 4 << 20;
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.run_words(&[b"RPUSH".as_slice(), b"source", &vec![b'v'; LONG]]);
+    client.check("SORT source BY nosort STORE sorted", ":1\r\n");
+    client.check("DEL source", ":1\r\n");
+    settle(&mut client);
+    assert!(info(&mut client, "used_memory_dataset") > LONG as u64 / 10 * 9);
+    client.check("DEL sorted", ":1\r\n");
+    until("its memory to go", || {
+        (info(&mut client, "used_memory_dataset") < LONG as u64 / 2).then_some(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn zeros_count_before_they_take_memory() {
     let server = Server::nagi();
     let mut client = server.connect_resp();

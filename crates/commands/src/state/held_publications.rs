@@ -30,7 +30,7 @@ pub(crate) struct QueuedEvent {
 struct Held {
     publications: Vec<HeldPublication>,
     bytes: usize,
-    /// Accounts for the bytes, which are not data.
+    /// Accounts for the bytes, which are not data, except those of messages that do so themselves.
     charge: Charge,
 }
 
@@ -51,9 +51,13 @@ pub(crate) fn begin() {
 pub(crate) fn hold(publication: HeldPublication, bytes: usize) -> Option<HeldPublication> {
     HELD.with_borrow_mut(|held| match held {
         Some(held) => {
+            let accounted = match &publication {
+                HeldPublication::Message(_, _, message) => message.accounted_bytes(),
+                HeldPublication::Event(_) => 0,
+            };
             held.publications.push(publication);
             held.bytes += bytes + OWN_BYTES;
-            held.charge.set(held.bytes);
+            held.charge.set(held.charge.bytes() + bytes + OWN_BYTES - accounted);
             None
         }
         None => Some(publication),

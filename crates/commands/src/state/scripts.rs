@@ -18,7 +18,7 @@ use crate::state::libraries::{Libraries, Library, Policy};
 use crate::state::tracking_options::ClientTracking;
 use crate::state::transaction::Queued;
 use nagi_proto::resp::Version;
-use nagi_proto::{Args, Output};
+use nagi_proto::{Args, Output, Span};
 use nagi_script::{Digest, ScriptFlags};
 use nagi_store::Claim;
 use nagi_store::accounting::{self, Charge, LargeOverhead};
@@ -267,7 +267,8 @@ impl Scripts {
             is_given_up: AtomicBool::new(false),
         });
         let mut charge = Charge::default();
-        charge.set(new.args.bytes().len() + size_of_val(new.args.spans()));
+        let (bytes, spans) = (new.args.bytes().len(), new.args.spans().len());
+        charge.set(accounting::room_bytes::<u8>(bytes) + accounting::room_bytes::<Span>(spans));
         let (number, joint) = lease.map(|(lease, joint)| (lease.number, joint)).unzip();
         let task = Task {
             request: Queued::new(new.row, new.args),

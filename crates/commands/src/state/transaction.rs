@@ -2,8 +2,8 @@
 
 use crate::registry::command::Flags;
 use nagi_proto::{Args, LargeArgument, Span};
-use nagi_store::accounting::Charge;
-use nagi_store::free_elsewhere;
+use nagi_store::accounting::{Charge, room_bytes};
+use nagi_store::{CHUNK_BYTES, free_elsewhere};
 
 /// The memory of a request besides its bytes and argument spans.
 const REQUEST_BYTES: usize = 128;
@@ -18,8 +18,11 @@ pub(crate) struct Transaction {
     flags: Flags,
     /// The flags that some request lacks.
     lacking: Flags,
+    /// Memory that the requests take, in bytes.
     bytes: usize,
-    /// Accounts for the memory of the requests, which is not data.
+    /// The part of it that their words take in the general allocator.
+    general_bytes: usize,
+    /// Accounts for memory of the general allocator, which is not data.
     charge: Charge,
 }
 
@@ -49,6 +52,16 @@ impl Queued {
     }
 }
 
+/// The bytes that a copy of a request takes in the general allocator. All chunks of a long argument
+/// but the last are elsewhere, and do not count as data.
+fn general_bytes(args: Args<'_>) -> usize {
+    let large = args.all_large();
+    room_bytes::<u8>(args.bytes().len())
+        + room_bytes::<Span>(args.spans().len())
+        + room_bytes::<LargeArgument>(large.len())
+        + large.iter().map(|it| room_bytes::<u8>(it.len() % CHUNK_BYTES)).sum::<usize>()
+}
+
 /// Requests from which on they are freed by another thread.
 const MANY_REQUESTS: usize = 1000;
 
@@ -69,8 +82,9 @@ impl Transaction {
         self.lacking |= !flags;
         self.bytes += args.bytes().len() + args.large_bytes() + REQUEST_BYTES;
         self.bytes += size_of_val(args.spans());
-        self.charge.set(self.bytes);
+        self.general_bytes += general_bytes(args);
         self.requests.push(Queued::new(row, args));
+        self.charge.set(self.general_bytes + room_bytes::<Queued>(self.requests.capacity()));
     }
 
     /// Makes EXEC fail because a request was refused.

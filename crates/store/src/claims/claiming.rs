@@ -11,8 +11,8 @@ use std::task::Waker;
 const MAX_FAILED_TRIES: u32 = 3;
 /// The number of names between two checks of the clock.
 const STRIDE: usize = 32;
-/// The memory of a name here and in the table, in bytes.
-const NAME_BYTES: usize = 128;
+/// The memory of a name in the table, in bytes.
+const NAME_BYTES: usize = 104;
 /// How often the end of other batches is checked before the worker continues with other work.
 const GRACE_CHECKS: usize = if cfg!(loom) { 1 } else { 200 };
 
@@ -111,8 +111,14 @@ impl Claiming {
         }
         self.names.push((key.hash, intent));
         // Gathering names may take many ticks, during which other threads read the size of data.
-        let room = accounting::room_bytes::<(u64, Intent)>(self.names.capacity());
-        self.claim.charge.set(room);
+        self.count_memory(0);
+    }
+
+    /// Accounts for the lists of names, and for this many names in the table.
+    fn count_memory(&mut self, in_table: usize) {
+        let lists = accounting::room_bytes::<(u64, Intent)>(self.names.capacity())
+            + accounting::room_bytes::<u64>(self.claim.taken.capacity());
+        self.claim.charge.set(lists + in_table * NAME_BYTES);
     }
 
     /// Claims the whole keyspace: no other request accesses any key meanwhile.
@@ -140,7 +146,6 @@ impl Claiming {
         mut is_over: impl FnMut() -> bool,
     ) -> ClaimProgress {
         if !self.claim.active {
-            self.claim.charge.set(self.names.len() * NAME_BYTES);
             // Writes come first: a write claim includes a read claim of the same name, but would
             // wait forever for one that was taken before it.
             self.names.sort_by_key(|(_, intent)| *intent == Intent::Read);
@@ -148,6 +153,7 @@ impl Claiming {
                 Ok(()) => {
                     self.claim.active = true;
                     self.claim.taken.reserve(self.names.len());
+                    self.count_memory(self.names.len());
                 }
                 Err(wait) => return self.wait(wait),
             }
@@ -186,6 +192,7 @@ impl Claiming {
             self.claim.claims.take_ticket(self.claim.owner);
         }
         self.claim.give_back();
+        self.count_memory(0);
         self.wait(wait)
     }
 
@@ -242,7 +249,8 @@ impl Claim {
                 Ok(false) => return Growth::Held,
                 Ok(true) => {
                     self.taken.extend(name.map(|(name, _)| name));
-                    self.charge.set(self.taken.len() * NAME_BYTES);
+                    let list = accounting::room_bytes::<u64>(self.taken.capacity());
+                    self.charge.set(list + self.taken.len() * NAME_BYTES);
                     growing.grace = Some(match name {
                         Some(_) if self.is_seen => quiescence.grace_of_locks(Some(worker)),
                         _ => quiescence.grace(Some(worker)),

@@ -4,8 +4,9 @@
 use super::kind::{Kind, Name};
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Chunk, Chunks, Output};
+use nagi_store::CHUNK_BYTES;
 use nagi_store::StringInput;
-use nagi_store::accounting::Charge;
+use nagi_store::accounting::{Charge, room_bytes};
 use std::sync::Arc;
 
 /// A message of at least this length is shared by its subscribers instead of copied.
@@ -21,10 +22,45 @@ enum Body {
     Shared(Chunks, usize),
 }
 
+/// The chunks of a message, which are no data however long they wait for its subscribers.
+struct Charged<C> {
+    chunks: C,
+    _charge: Charge,
+}
+
+impl<C: AsRef<[Chunk]>> Charged<C> {
+    fn new(chunks: C) -> Self {
+        let mut charge = Charge::default();
+        // Chunks of the full length do not count as data anyway.
+        let last = chunks.as_ref().last().map_or(0, |chunk| chunk.len());
+        if last != CHUNK_BYTES {
+            charge.set(room_bytes::<u64>(last.div_ceil(size_of::<u64>())));
+        }
+        Charged { chunks, _charge: charge }
+    }
+}
+
+impl<C: AsRef<[Chunk]>> AsRef<[Chunk]> for Charged<C> {
+    fn as_ref(&self) -> &[Chunk] {
+        self.chunks.as_ref()
+    }
+}
+
+/// Chunks that the message shares with the request.
+struct Given(Chunks);
+
+impl AsRef<[Chunk]> for Given {
+    fn as_ref(&self) -> &[Chunk] {
+        (*self.0).as_ref()
+    }
+}
+
 impl From<&[u8]> for Message {
     fn from(bytes: &[u8]) -> Self {
         Message(match bytes.len() {
-            SHARED_BYTES.. => Body::Shared(Arc::new([Chunk::from(bytes)]), bytes.len()),
+            SHARED_BYTES.. => {
+                Body::Shared(Arc::new(Charged::new([Chunk::from(bytes)])), bytes.len())
+            }
             _ => Body::Copied(bytes.into()),
         })
     }
@@ -34,7 +70,10 @@ impl From<StringInput<'_>> for Message {
     fn from(given: StringInput<'_>) -> Self {
         match given {
             StringInput::Bytes(bytes) => bytes.into(),
-            StringInput::Rope(rope) => Message(Body::Shared(rope.share(), rope.len())),
+            StringInput::Rope(rope) => {
+                let chunks = Arc::new(Charged::new(Given(rope.share())));
+                Message(Body::Shared(chunks, rope.len()))
+            }
         }
     }
 }
@@ -51,7 +90,8 @@ pub(super) struct Publication {
 impl Publication {
     pub(super) fn new(kind: Kind, channel: Name, patterns: Box<[Name]>, message: Message) -> Self {
         let mut charge = Charge::default();
-        charge.set(message.len());
+        // A shared message accounts for itself.
+        charge.set(message.copied_bytes());
         Publication { kind, channel, patterns, message, _charge: charge }
     }
 
@@ -90,6 +130,11 @@ impl Message {
             Body::Copied(bytes) => bytes.len(),
             Body::Shared(_, len) => *len,
         }
+    }
+
+    /// Bytes for whose memory the message itself accounts.
+    pub(crate) fn accounted_bytes(&self) -> usize {
+        self.len() - self.copied_bytes()
     }
 
     fn copied_bytes(&self) -> usize {
