@@ -88,6 +88,8 @@ const DISK_PAUSE: Duration = Duration::from_millis(1);
 
 /// Unread reply bytes of a client that has not logged in above which nothing is received from it.
 const UNAUTHENTICATED_UNSENT_BYTES: usize = 1024;
+/// Maximum timed requests of a connection that wait for their replies to be sent.
+const MAX_UNSENT: usize = 1024;
 
 /// The shorter of two waits; `None` is unlimited.
 fn least(first: Option<Duration>, second: Option<Duration>) -> Option<Duration> {
@@ -437,11 +439,20 @@ impl Sessions {
     }
 
     /// Keeps timed requests until the kernel has taken the last of their `bytes` of replies, which
-    /// were just passed to the driver.
+    /// were just passed to the driver. If there are too many, reports them at once.
     #[cold]
     fn keep_until_sent(&mut self, driver: &impl Driver, token: Token, bytes: u64) {
+        let metrics = Metrics {
+            tally: &self.tally,
+            statistics: self.shared.statistics(),
+            config: self.shared.config(),
+        };
         let Some(slot) = self.slots.get_mut(token) else { return };
         for mut executed in self.timing.take_unsent() {
+            if slot.unsent.len() >= MAX_UNSENT {
+                self.timing.finish(executed, &metrics);
+                continue;
+            }
             executed.reply_end += slot.replied_bytes - bytes;
             slot.unsent_charge.set(slot.unsent_charge.bytes() + executed.own_bytes());
             slot.unsent.push(executed);

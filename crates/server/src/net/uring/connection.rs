@@ -81,7 +81,12 @@ pub(super) enum End {
 impl Connection {
     pub(super) fn unsent_bytes(&self) -> usize {
         let first = match self.sending {
-            Sending::Queued(bytes) if bytes >= COUNTED_BYTES || self.counted.get() => bytes,
+            // A closing connection must be watched until its last byte has been sent.
+            Sending::Queued(bytes)
+                if bytes >= COUNTED_BYTES || self.counted.get() || self.end == End::Closing =>
+            {
+                bytes
+            }
             Sending::Queued(_) => 0,
             _ => self.first.len(),
         };
