@@ -7,7 +7,7 @@ use crate::options::DoctorOptions;
 use crate::probes::{self, Sampler, Sent, failure_of, is_turned_away, refusal_of};
 use crate::readers::{self, Latest, MAX_CLIENTS, ProcessReader, SocketReader, System, process_of};
 use nagi_client::{Address, Protocol};
-use nagi_findings::observation::{Counters, Failure, Observation, Probes, Server};
+use nagi_findings::observation::{Failure, Observation, Probes, Server};
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::figures;
 use nagi_load::interrupt::Interrupt;
@@ -69,10 +69,9 @@ pub(crate) fn observe(
     probes.transfers = sent.transfers;
     querier.unseen.extend(failed_connections(&probes));
     server.name = name(&server);
-    if server.counters.after.is_empty() {
-        // If the final figures are missing, the initial ones take their place, so that no counter
-        // has grown.
-        server.counters = Counters { before: server.counters.before.clone(), ..<_>::default() };
+    if server.counters.before.is_empty() && !server.counters.after.is_empty() {
+        let missing = "what has grown meanwhile: the server did not answer at the beginning";
+        querier.unseen.push(missing.to_owned());
     }
     Ok(Observation { seconds, server, probes, host, placement: None, unseen: querier.unseen })
 }

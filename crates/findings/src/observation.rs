@@ -114,20 +114,21 @@ impl Counters {
         self.after.get(name)?.parse().ok()
     }
 
-    /// Returns the growth of a numeric field. If the field was reset to zero, returns its value at
-    /// the end.
+    /// Returns the growth of a numeric field; `None` if the fields at the beginning are missing. If
+    /// the field was reset to zero, returns its value at the end.
     #[must_use]
     pub fn increase(&self, name: &str) -> Option<f64> {
-        let after = self.number(name)?;
+        let after = self.number(name).filter(|_| !self.before.is_empty())?;
         let before: f64 = self.before.get(name).and_then(|it| it.parse().ok()).unwrap_or(0.0);
         Some(if after >= before { after - before } else { after })
     }
 
-    /// Returns the growth of a number within a field such as `calls=3,usec=17`.
+    /// Returns the growth of a number within a field such as `calls=3,usec=17`; `None` if the
+    /// fields at the beginning are missing.
     #[must_use]
     pub fn part_increase(&self, name: &str, part: &str) -> Option<f64> {
         let of = |fields: &BTreeMap<String, String>| part_of(fields.get(name)?, part);
-        let after = of(&self.after)?;
+        let after = of(&self.after).filter(|_| !self.before.is_empty())?;
         Some((after - of(&self.before).unwrap_or(0.0)).max(0.0))
     }
 }
@@ -444,4 +445,26 @@ pub struct Throttling {
     pub throttled_periods: u64,
     /// The total time for which the group was throttled, in microseconds.
     pub throttled_us: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_unknown_without_figures_from_the_beginning() {
+        let fields = |text: &str| -> BTreeMap<String, String> {
+            let pairs = text.split(' ').filter_map(|pair| pair.split_once(':'));
+            pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        };
+        let of = |before: &str, after: &str| {
+            let counters = Counters { before: fields(before), after: fields(after) };
+            (counters.increase("evicted"), counters.part_increase("get", "calls"))
+        };
+        assert_eq!(of("", "evicted:9 get:calls=7"), (None, None));
+        assert_eq!(of("evicted:4 get:calls=3", "evicted:9 get:calls=7"), (Some(5.0), Some(4.0)));
+        // The command was not called before.
+        assert_eq!(of("evicted:10", "evicted:9 get:calls=7"), (Some(9.0), Some(7.0)));
+        assert_eq!(of("evicted:4", ""), (None, None));
+    }
 }

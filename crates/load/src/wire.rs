@@ -369,6 +369,29 @@ impl Wire {
         self.next_line()
     }
 
+    /// Receives the next line, however long it is, and returns at most its first `most` bytes.
+    ///
+    /// # Errors
+    /// As for [`Wire::line`].
+    pub fn line_start(&mut self, most: usize) -> Result<String, String> {
+        self.expect();
+        let mut start = None;
+        loop {
+            let here = self.input.get(self.at..).unwrap_or_default();
+            let first = |line: &[u8]| line.get(..most).unwrap_or(line).to_vec();
+            if let Some((line, rest)) = split_line(here) {
+                let line = start.unwrap_or_else(|| first(line));
+                self.at = self.input.len() - rest.len();
+                return Ok(String::from_utf8_lossy(&line).into_owned());
+            }
+            if here.len() > LINE_BYTES {
+                start.get_or_insert_with(|| first(here));
+                self.at = self.input.len();
+            }
+            self.receive()?;
+        }
+    }
+
     fn next_line(&mut self) -> Result<String, String> {
         loop {
             let here = self.input.get(self.at..).unwrap_or_default();
@@ -454,5 +477,20 @@ mod tests {
         wire.limit_pauses();
         wire.end_by(now_ns() + SECOND / 20);
         assert_eq!(wire.command(&[b"GET", b"long"]).unwrap_err(), late);
+    }
+
+    #[test]
+    fn the_rest_of_a_long_line_is_dropped() {
+        let (mut server, client) = UnixStream::pair().unwrap();
+        let text = [b"a".repeat(3 * LINE_BYTES), b"\r\nbc\r\nd\n".to_vec()].concat();
+        let sent = std::thread::spawn(move || server.write_all(&text));
+        let target = Target::parse("redis://127.0.0.1:1", None).unwrap();
+        let interrupt = Interrupt::default();
+        let mut wire = Wire::over(client.into(), &target, &interrupt, ANSWER_TIMEOUT_NS).unwrap();
+        assert_eq!(wire.line_start(3), Ok("aaa".to_owned()));
+        assert_eq!(wire.line_start(3), Ok("bc".to_owned()));
+        assert_eq!(wire.line(), Ok("d".to_owned()));
+        assert!(wire.line_start(3).unwrap_err().ends_with("the server closed the connection"));
+        sent.join().unwrap().unwrap();
     }
 }

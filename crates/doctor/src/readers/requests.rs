@@ -110,6 +110,9 @@ fn plain(name: &str) -> String {
     name.chars().take(32).filter(is_plain).collect::<String>().to_uppercase()
 }
 
+/// The part of a line that is read: it has the key, and values may be long.
+const LINE_BYTES: usize = 4096;
+
 /// Watches requests for a short time, by MONITOR or memcached's `watch fetchers mutations`.
 ///
 /// # Errors
@@ -130,7 +133,7 @@ pub(crate) fn sample(wire: &mut Wire, show_keys: bool) -> Result<Sample, String>
     while now_ns() < until_ns && requests < MAX_LINES {
         wire.set_answer_timeout(until_ns.saturating_sub(now_ns()));
         // An error means that no request has arrived in time, which is not a fault.
-        let Ok(line) = wire.line() else { break };
+        let Ok(line) = wire.line_start(LINE_BYTES) else { break };
         requests += 1;
         if requests == 1 {
             until_ns = now_ns() + WATCHED_NS;
