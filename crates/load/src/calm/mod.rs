@@ -229,10 +229,15 @@ impl Run<'_> {
             let done = self.disturb(row, server);
             // The keys of the step are removed even after Ctrl-C.
             let cleaned = self.clean(server);
-            if self.interrupt.is_set() {
+            if self.interrupt.is_set() || done.is_err() {
                 cleaned.unwrap_or_else(|why| self.print_progress(&format!("  keys remain: {why}")));
-                return Err(INTERRUPTED.to_owned());
+                if let (Err(unrestored), true) = (&done, self.interrupt.is_set()) {
+                    // An interrupted run ends with another error.
+                    let _ = writeln!(io::stderr(), "nagi calm: {}", plain(unrestored));
+                }
+                return Err(done.err().unwrap_or_else(|| INTERRUPTED.to_owned()));
             }
+            let done = done?;
             cleaned?;
             match done {
                 Ok(figures) if self.is_repeated(&figures, attempt) => attempt += 1,
@@ -270,11 +275,22 @@ impl Run<'_> {
         }
     }
 
-    fn disturb(&self, row: &Disturbance, server: &Server) -> Result<Figures, String> {
+    /// Measures a disturbance once. The inner result is that of the row.
+    ///
+    /// # Errors
+    /// A setting could not be restored, so that later rows would be measured with it.
+    fn disturb(
+        &self,
+        row: &Disturbance,
+        server: &Server,
+    ) -> Result<Result<Figures, String>, String> {
         let megabytes = (row.needs_bytes)(&self.scale).div_ceil(1 << 20);
         self.print_progress(&format!("  {}: {}: prepares, {megabytes} MB", row.name, server.name));
         let mut context = StepContext::new(server, &self.scale);
-        (row.prepare)(&mut context)?;
+        if let Err(reason) = (row.prepare)(&mut context) {
+            context.settings.restore()?;
+            return Ok(Err(reason));
+        }
         for (name, value) in context.settings.changed() {
             self.print_progress(&format!("  {}: {}: set {name} to {value}", row.name, server.name));
         }
@@ -290,11 +306,8 @@ impl Run<'_> {
             }
             interrupt.sleep_until((start_ns + least_ns).max(now_ns() + MARGIN_NS))
         });
-        let restored = context.settings.restore();
-        let (figures, acted) = watched?;
-        restored?;
-        acted?;
-        Ok(figures)
+        context.settings.restore()?;
+        Ok(watched.and_then(|(figures, acted)| acted.map(|()| figures)))
     }
 
     /// Probes the server and the idle server while `act` runs. Returns the figures and the result
