@@ -90,6 +90,8 @@ struct Saved {
     client_cpu_us_per_request: f64,
     started_unix_seconds: Option<f64>,
     seed: u64,
+    #[serde(default)]
+    interrupted: bool,
     options: BTreeMap<String, serde_json::Value>,
 }
 
@@ -249,6 +251,9 @@ fn read(path: &Path) -> Result<Saved, String> {
     })
 }
 
+/// The beginnings of the texts about options that name a server.
+const PLACES: [&str; 4] = ["urls:", "host:", "port:", "unix:"];
+
 fn compare(before: &[Saved], after: &[Saved]) -> Result<Changes, String> {
     let (Some(first), Some(other)) = (before.first(), after.first()) else {
         return Err("nothing to compare".to_owned());
@@ -264,6 +269,21 @@ fn compare(before: &[Saved], after: &[Saved]) -> Result<Changes, String> {
                 plain(&run.address),
                 run.seed
             ));
+        }
+    }
+    if let Some(run) = all.iter().find(|run| run.interrupted) {
+        return Err(format!(
+            "a run was interrupted: the one of {} with the seed {}",
+            plain(&run.address),
+            run.seed
+        ));
+    }
+    for (runs, first) in [(before, first), (after, other)] {
+        let mut others = runs.iter().flat_map(|run| differing(&first.options, &run.options));
+        // A server that was started anew may have another address.
+        let is_place = |option: &String| PLACES.iter().any(|place| option.starts_with(place));
+        if let Some(option) = others.find(|option| !is_place(option)) {
+            return Err(format!("the runs of one side differ in {option}"));
         }
     }
     let side = |runs: &[Saved], first: &Saved| {
@@ -476,6 +496,7 @@ mod tests {
             client_cpu_us_per_request: 2.0,
             started_unix_seconds: Some(seed as f64),
             seed,
+            interrupted: false,
             options: [("rate".to_owned(), 1000.into())].into(),
         }
     }
@@ -487,6 +508,24 @@ mod tests {
 
     fn of<'a>(changes: &'a Changes, name: &str) -> &'a Change {
         changes.changes.iter().find(|change| change.name == name).unwrap()
+    }
+
+    #[test]
+    fn runs_that_are_not_alike_are_refused() {
+        let refused = |change: fn(&mut Saved)| {
+            let (before, mut after) = (runs(5, 1.0, 1), runs(5, 1.0, 2));
+            change(&mut after[3]);
+            compare(&before, &after).err().unwrap_or_default()
+        };
+        assert_eq!(refused(|_| ()), "");
+        let interrupted = refused(|run| run.interrupted = true);
+        assert_eq!(interrupted, "a run was interrupted: the one of 127.0.0.1:6379 with the seed 8");
+        let elsewhere = refused(|run| {
+            run.options.insert("port".to_owned(), 7000.into());
+        });
+        assert_eq!(elsewhere, "");
+        let differing = refused(|run| run.options = [("rate".to_owned(), 2000.into())].into());
+        assert_eq!(differing, "the runs of one side differ in rate: 1000 and 2000");
     }
 
     #[test]

@@ -12,6 +12,8 @@ use super::values::letters;
 
 /// The longest key that memcached accepts, in bytes.
 pub(crate) const MEMCACHED_KEY_BYTES: usize = 250;
+/// The longest time to live: memcached takes more than 30 days for an absolute Unix time.
+pub(crate) const MAX_TTL_SECONDS: u64 = 30 * 24 * 3600;
 
 /// The properties that all requests of a run share.
 #[derive(Clone, Debug)]
@@ -46,11 +48,10 @@ impl FromStr for Ttl {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (from, to) = text.split_once('-').unwrap_or((text, text));
-        // memcached takes more than 30 days for an absolute Unix time.
         let bounds = from.parse().ok().zip(to.parse().ok());
         bounds
             .map(|(from, to)| Ttl { from, to })
-            .filter(|ttl| ttl.from > 0 && ttl.from <= ttl.to && ttl.to <= 30 * 24 * 3600)
+            .filter(|ttl| ttl.from > 0 && ttl.from <= ttl.to && ttl.to <= MAX_TTL_SECONDS)
             .ok_or_else(|| "expected seconds, such as 60 or 60-600, up to 30 days".to_owned())
     }
 }

@@ -5,6 +5,8 @@
 use std::io::BufRead;
 use std::path::Path;
 
+use super::requests::MAX_TTL_SECONDS;
+
 /// Maximum total bytes of the keys of a trace.
 const ARENA_BYTES: usize = 4 << 30;
 
@@ -96,7 +98,7 @@ impl Trace {
         self.rows.push(Row {
             operation: operation_of(operation)?,
             value_bytes,
-            ttl_seconds,
+            ttl_seconds: ttl_seconds.min(MAX_TTL_SECONDS as u32),
             key_start: (start & 0x3fff_ffff) as u32,
             key_bytes: len as u16,
             key_gigabytes: (start >> 30) as u8,
