@@ -236,15 +236,15 @@ impl ListOptions {
     }
 
     /// The labels of links to other pages, with their queries, for this number of matching
-    /// connections. Empty if one page shows all. A link to the current or a missing page has no
-    /// query.
+    /// connections. Empty if the first page shows all and is the current one. A link to the current
+    /// or a missing page has no query.
     pub(super) fn pages(
         &self,
         matching: usize,
         most: usize,
     ) -> Vec<(&'static str, Option<String>)> {
         let last = matching.div_ceil(self.limit.unwrap_or(most).max(1)).saturating_sub(1);
-        if last == 0 {
+        if last == 0 && self.page == 0 {
             return Vec::new();
         }
         let before = self.page.checked_sub(1).map(|page| page.min(last));
@@ -371,6 +371,7 @@ mod tests {
                       Next page=3&sort=id&limit=10 | Last page=4&sort=id&limit=10";
         assert_eq!(pages("page=2&limit=10&sort=id", 31), sorted);
         assert_eq!(pages("page=4&limit=10", 31).matches("page=3&limit=10").count(), 1);
+        assert_eq!(pages("page=2", 400), "First page=1 | Previous page=1 | Next | Last page=1");
         assert_eq!(pages("page=9", 501), "First page=1 | Previous page=2 | Next | Last page=2");
         assert_eq!(
             pages("state=idle&filter=a+b", 501),

@@ -338,6 +338,9 @@ fn connections(html: &mut String, sample: &Sample, options: &ListOptions) {
     let kind = if options.is_filtered() { " that match" } else { "" };
     let caption = match all {
         None => "There are many connections; the list appears in a second.".to_owned(),
+        Some(_) if clients.is_empty() && matching > 0 && options.page > 0 => {
+            format!("None on this page; {matching}{kind} on the pages before it.")
+        }
         Some(_) if clients.len() < matching => {
             let (first, last) = (before + 1, before + clients.len());
             format!("{first} to {last} of {matching}{kind}; ?json has all of them.")

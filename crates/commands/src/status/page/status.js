@@ -9,7 +9,10 @@ const filter = document.getElementById("filter");
 const state = document.getElementById("state");
 const pause = document.getElementById("pause");
 const news = document.getElementById("news");
+// The list of connections may take the server three seconds.
+const ANSWER_TIMEOUT_MS = 8000;
 let isPaused = false;
+let isRefreshing = false;
 // By the id of a table: the column, and whether the largest come first.
 const orders = new Map();
 
@@ -110,8 +113,12 @@ function choose() {
   load(true);
 }
 
-function refresh() {
-  if (!isPaused && !document.hidden && !isSelecting()) load(false);
+// One request at a time: a server that hangs must not be asked ever more.
+async function refresh() {
+  if (isRefreshing || isPaused || document.hidden || isSelecting()) return;
+  isRefreshing = true;
+  await load(false);
+  isRefreshing = false;
 }
 
 // Sorts in place of going to another page.
@@ -126,7 +133,8 @@ function sort(event) {
 async function load(isChosen) {
   const query = location.search;
   try {
-    const answer = await fetch("/server-status" + query, { cache: "no-store" });
+    const signal = AbortSignal.timeout(ANSWER_TIMEOUT_MS);
+    const answer = await fetch("/server-status" + query, { cache: "no-store", signal });
     if (!answer.ok) throw new Error("status " + answer.status);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     // What was chosen meanwhile has a request of its own.
