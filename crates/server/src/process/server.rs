@@ -33,6 +33,8 @@ pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     http: Vec<SocketAddr>,
+    /// Whether there was a dump file at the start.
+    has_file: bool,
 }
 
 /// Why a server could not be started.
@@ -151,7 +153,7 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
     shared.log_protection();
     descriptors::prepare(shared.config(), shared.process().workers);
     let http = pages.addresses();
-    let mut running = Running { shared, threads: Vec::new(), http };
+    let mut running = Running { shared, threads: Vec::new(), http, has_file };
     match running.spawn_all(pages) {
         Ok(()) => Ok(running),
         Err(error) => {
@@ -296,7 +298,8 @@ impl Running {
     /// Why the file cannot be loaded. The caller must then stop the server, which leaves the file
     /// unchanged.
     pub fn load(&self) -> Result<bool, LoadError> {
-        let is_loaded = loading::load(&self.shared)?;
+        // A file that appears later has been saved by this server.
+        let is_loaded = !self.has_file || loading::load(&self.shared)?;
         if is_loaded {
             self.shared.hooks.set(HookFlags::LOADING, false);
             // Set last: threads that wait for it may then use all commands.
@@ -457,5 +460,26 @@ mod tests {
             let has_port = |it: &Arc<Listener>| it.endpoint().port() == port.parse().ok();
             assert!(listeners.iter().any(has_port), "{setting}");
         }
+    }
+
+    #[test]
+    fn a_file_that_appears_after_the_start_is_not_loaded() {
+        let folder = std::env::temp_dir().join(format!("nagi-appears-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let config = Config::default();
+        let dir = folder.to_str().unwrap();
+        for (name, value) in
+            [("port", "any"), ("memcached-port", "any"), ("http-port", "0"), ("dir", dir)]
+        {
+            config.set(name, value, Origin::Startup).unwrap();
+        }
+        let running = start(ServerOptions { config, ..ServerOptions::default() }).unwrap();
+        // A client may save before the server looks for a file to load.
+        std::fs::write(folder.join("dump.rdb"), "the file of this server").unwrap();
+        let loaded = running.load();
+        assert!(matches!(loaded, Ok(true)), "{loaded:?}");
+        running.stop();
+        running.join().unwrap();
+        let _ = std::fs::remove_dir_all(folder);
     }
 }
