@@ -81,23 +81,24 @@ pub(super) fn is_sorted_and_filtered(stage: &mut Stage) -> Result<()> {
         ("Requests", "ascending", "banana,apple,cherry"),
     ] {
         sort(&mut tab, name, direction)?;
-        let names = "column('clients', 'Name').join()";
+        // Chromium's own connections have no names.
+        let names = "column('clients', 'Name').filter(Boolean).join()";
         ensure!(tab.text(names)? == expected, "by {name}, {direction}: {}", tab.text(names)?);
         refresh(&mut tab)?;
         ensure!(tab.text(names)? == expected, "{name} is forgotten: {}", tab.text(names)?);
     }
     tab.click("#filter")?;
     tab.write("ANAN")?;
-    let one = "column('clients', 'Name').join() === 'banana'";
+    let one = "column('clients', 'Name').filter(Boolean).join() === 'banana'";
     tab.until("the one with that text", one)?;
     refresh(&mut tab)?;
     tab.check(one)?;
     tab.evaluate("document.getElementById('filter').select()")?;
     tab.press("Backspace", 8, "")?;
-    tab.until("no filter", "column('clients', 'Name').length === 3")?;
+    tab.until("no filter", "column('clients', 'Name').filter(Boolean).length === 3")?;
     is_filtered_by_state(&mut tab, &server)?;
     drop(clients);
-    tab.until("an empty list", "column('clients', 'Name').length === 0")?;
+    tab.until("an empty list", "column('clients', 'Name').filter(Boolean).length === 0")?;
     check(&mut tab, &server)
 }
 
@@ -121,7 +122,7 @@ fn is_filtered_by_state(tab: &mut Tab<'_>, server: &Server) -> Result<()> {
     let mut blocked = server.connect_resp();
     blocked.check("CLIENT SETNAME waits", "+OK\r\n");
     blocked.send(encode_command(&["BLPOP", "queue", "0"]));
-    tab.until("four", "column('clients', 'Name').length === 4")?;
+    tab.until("four", "column('clients', 'Name').filter(Boolean).length === 4")?;
     let choose = |state: &str| {
         format!(
             "(() => {{ const menu = document.getElementById('state'); menu.value = '{state}'; \
@@ -129,10 +130,13 @@ fn is_filtered_by_state(tab: &mut Tab<'_>, server: &Server) -> Result<()> {
         )
     };
     tab.evaluate(&choose("blocked"))?;
-    tab.until("the one that waits", "column('clients', 'Name').join() === 'waits'")?;
+    tab.until(
+        "the one that waits",
+        "column('clients', 'Name').filter(Boolean).join() === 'waits'",
+    )?;
     tab.check("location.search.includes('state=blocked')")?;
     tab.evaluate(&choose(""))?;
-    tab.until("all of them", "column('clients', 'Name').length === 4")?;
+    tab.until("all of them", "column('clients', 'Name').filter(Boolean).length === 4")?;
     tab.check("!location.search.includes('state')")
 }
 
@@ -270,7 +274,7 @@ pub(super) fn shows_markup_as_text(stage: &mut Stage) -> Result<()> {
         anyhow!("{problem}: {:?}", tab.text("column('clients', 'Key').join()"))
     })?;
     let name = MARKUP.replace(' ', "/");
-    tab.check(&format!("column('clients', 'Name').join() === {}", json!(name)))?;
+    tab.check(&format!("column('clients', 'Name').filter(Boolean).join() === {}", json!(name)))?;
     let is_slow = format!(
         "column('slow', 'Request').some((it) => it.includes({})) && \
          column('slow', 'Name').includes({})",
