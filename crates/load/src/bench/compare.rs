@@ -251,8 +251,8 @@ fn read(path: &Path) -> Result<Saved, String> {
     })
 }
 
-/// The beginnings of the texts about options that name a server.
-const PLACES: [&str; 4] = ["urls:", "host:", "port:", "unix:"];
+/// The options that name a server.
+const PLACES: [&str; 4] = ["urls", "host", "port", "unix"];
 
 fn compare(before: &[Saved], after: &[Saved]) -> Result<Changes, String> {
     let (Some(first), Some(other)) = (before.first(), after.first()) else {
@@ -279,10 +279,9 @@ fn compare(before: &[Saved], after: &[Saved]) -> Result<Changes, String> {
         ));
     }
     for (runs, first) in [(before, first), (after, other)] {
-        let mut others = runs.iter().flat_map(|run| differing(&first.options, &run.options));
         // A server that was started anew may have another address.
-        let is_place = |option: &String| PLACES.iter().any(|place| option.starts_with(place));
-        if let Some(option) = others.find(|option| !is_place(option)) {
+        let of = |run: &Saved| differing(&first.options, &run.options, &PLACES);
+        if let Some(option) = runs.iter().flat_map(of).next() {
             return Err(format!("the runs of one side differ in {option}"));
         }
     }
@@ -294,7 +293,7 @@ fn compare(before: &[Saved], after: &[Saved]) -> Result<Changes, String> {
     };
     Ok(Changes {
         sides: [side(before, first), side(after, other)],
-        differing: differing(&first.options, &other.options),
+        differing: differing(&first.options, &other.options, &[]),
         loop_kind: first.loop_kind.clone(),
         runs: [before.len(), after.len()],
         order: wrong_order(before, after),
@@ -346,15 +345,16 @@ fn wrong_order(before: &[Saved], after: &[Saved]) -> Option<String> {
 }
 
 /// Returns the options that differ between two results, except those that do not affect the
-/// measurement.
+/// measurement and those in `ignored`.
 fn differing(
     before: &BTreeMap<String, serde_json::Value>,
     after: &BTreeMap<String, serde_json::Value>,
+    ignored: &[&str],
 ) -> Vec<String> {
     let missing = serde_json::Value::Null;
     let names = before.keys().chain(after.keys().filter(|name| !before.contains_key(*name)));
     names
-        .filter(|name| !UNIMPORTANT.contains(&name.as_str()))
+        .filter(|name| !UNIMPORTANT.iter().chain(ignored).any(|it| it == name))
         .filter_map(|name| {
             let (one, other) =
                 (before.get(name).unwrap_or(&missing), after.get(name).unwrap_or(&missing));

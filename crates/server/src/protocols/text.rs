@@ -253,10 +253,11 @@ fn reject(cx: &mut memcached::Context<'_>, mut reply: &str, close: bool) {
     if !cx.args.is_empty()
         && !admission::must_log_in(cx.client, cx.server.config())
         && let Some(verb) = memcached::VERBS.iter().find(|it| it.name.as_bytes() == cx.args.at(0))
-        && !memcached::forget_refused(cx, verb, cx.args)
-        && !reply.is_empty()
     {
-        reply = "CLIENT_ERROR bad command line format";
+        let is_possible_key = memcached::forget_refused(cx, verb, cx.args);
+        if !is_possible_key && !reply.is_empty() {
+            reply = "CLIENT_ERROR bad command line format";
+        }
     }
     if !reply.is_empty() {
         cx.reply.line(reply);

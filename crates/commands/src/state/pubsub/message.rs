@@ -4,9 +4,8 @@
 use super::kind::{Kind, Name};
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Chunk, Chunks, Output};
-use nagi_store::CHUNK_BYTES;
-use nagi_store::StringInput;
 use nagi_store::accounting::{Charge, room_bytes};
+use nagi_store::{CHUNK_BYTES, StringInput};
 use std::sync::Arc;
 
 /// A message of at least this length is shared by its subscribers instead of copied.
@@ -23,12 +22,12 @@ enum Body {
 }
 
 /// The chunks of a message, which are no data however long they wait for its subscribers.
-struct Charged<C> {
+struct AccountedChunks<C> {
     chunks: C,
     _charge: Charge,
 }
 
-impl<C: AsRef<[Chunk]>> Charged<C> {
+impl<C: AsRef<[Chunk]>> AccountedChunks<C> {
     fn new(chunks: C) -> Self {
         let mut charge = Charge::default();
         // Chunks of the full length do not count as data anyway.
@@ -36,20 +35,20 @@ impl<C: AsRef<[Chunk]>> Charged<C> {
         if last != CHUNK_BYTES {
             charge.set(room_bytes::<u64>(last.div_ceil(size_of::<u64>())));
         }
-        Charged { chunks, _charge: charge }
+        AccountedChunks { chunks, _charge: charge }
     }
 }
 
-impl<C: AsRef<[Chunk]>> AsRef<[Chunk]> for Charged<C> {
+impl<C: AsRef<[Chunk]>> AsRef<[Chunk]> for AccountedChunks<C> {
     fn as_ref(&self) -> &[Chunk] {
         self.chunks.as_ref()
     }
 }
 
 /// Chunks that the message shares with the request.
-struct Given(Chunks);
+struct SharedChunks(Chunks);
 
-impl AsRef<[Chunk]> for Given {
+impl AsRef<[Chunk]> for SharedChunks {
     fn as_ref(&self) -> &[Chunk] {
         (*self.0).as_ref()
     }
@@ -59,7 +58,7 @@ impl From<&[u8]> for Message {
     fn from(bytes: &[u8]) -> Self {
         Message(match bytes.len() {
             SHARED_BYTES.. => {
-                Body::Shared(Arc::new(Charged::new([Chunk::from(bytes)])), bytes.len())
+                Body::Shared(Arc::new(AccountedChunks::new([Chunk::from(bytes)])), bytes.len())
             }
             _ => Body::Copied(bytes.into()),
         })
@@ -71,7 +70,7 @@ impl From<StringInput<'_>> for Message {
         match given {
             StringInput::Bytes(bytes) => bytes.into(),
             StringInput::Rope(rope) => {
-                let chunks = Arc::new(Charged::new(Given(rope.share())));
+                let chunks = Arc::new(AccountedChunks::new(SharedChunks(rope.share())));
                 Message(Body::Shared(chunks, rope.len()))
             }
         }

@@ -1,7 +1,7 @@
 //! Sorting in steps: a merge sort that can pause after every few comparisons, so that sorting a
 //! million elements does not block a worker.
 
-use nagi_store::accounting::room_bytes;
+use nagi_store::accounting::{Charge, room_bytes};
 use std::cmp::Ordering;
 
 /// The length of the runs that are sorted at once, before they are merged.
@@ -31,13 +31,18 @@ pub(super) struct MergeSort {
     /// The progress in merging two adjacent runs.
     left: usize,
     right: usize,
+    /// Accounts for the memory of the places.
+    _charge: Charge,
 }
 
 impl MergeSort {
     /// Begins to sort `elements` elements, which are in their original order.
     pub(super) fn new(elements: usize, comparisons: Comparisons) -> Self {
         let (places, merged) = (Vec::with_capacity(elements), Vec::with_capacity(elements));
-        MergeSort { elements, comparisons, places, merged, width: 0, left: 0, right: 0 }
+        let mut charge = Charge::default();
+        charge.set(2 * room_bytes::<usize>(elements));
+        let (width, left, right) = (0, 0, 0);
+        MergeSort { elements, comparisons, places, merged, width, left, right, _charge: charge }
     }
 
     /// `many` where comparisons are short, otherwise one.
@@ -69,11 +74,6 @@ impl MergeSort {
             self.width *= 2;
         }
         true
-    }
-
-    /// Its allocated bytes.
-    pub(super) fn own_bytes(&self) -> usize {
-        room_bytes::<usize>(self.places.capacity()) + room_bytes::<usize>(self.merged.capacity())
     }
 
     /// The indexes in sorted order.

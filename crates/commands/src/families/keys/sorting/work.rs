@@ -118,11 +118,8 @@ impl Sorting {
             }
         }
         let comparisons = if self.has_long { Comparisons::Long } else { Comparisons::Short };
-        if self.order.is_none() {
-            self.order = Some(MergeSort::new(self.elements.len(), comparisons));
-            self.count_memory();
-        }
-        let Sorting { elements, order: Some(order), request, .. } = self else { return Ok(true) };
+        let Sorting { elements, order, request, .. } = self;
+        let order = order.get_or_insert_with(|| MergeSort::new(elements.len(), comparisons));
         let compare = |first: usize, second: usize| {
             let pair = elements.get(first).zip(elements.get(second));
             let ordering = pair.map_or(Ordering::Equal, |(first, second)| compare(first, second));
@@ -163,9 +160,7 @@ impl Sorting {
 
     /// Accounts for the elements and their strings.
     fn count_memory(&mut self) {
-        let elements = room_bytes::<Element>(self.elements.capacity());
-        let order = self.order.as_ref().map_or(0, MergeSort::own_bytes);
-        self.charge.set(elements + self.own_bytes + order);
+        self.charge.set(room_bytes::<Element>(self.elements.capacity()) + self.own_bytes);
     }
 
     /// Determines the weights of some elements.
