@@ -3,8 +3,10 @@
 /// Workers compete too much for processors if they wait for one for this share of the time in which
 /// they are runnable.
 const CONTENDED: f64 = 0.2;
-/// Consecutive contended rounds before a worker retires.
-const CONTENDED_ROUNDS: u32 = 5;
+/// A worker retires when these shares of consecutive contended rounds add up to this: after two
+/// rounds of severe contention, five of slight. At least two: one is also a burst of requests.
+const CONTENDED_SUM: f64 = 0.85;
+const CONTENDED_ROUNDS: u32 = 2;
 /// A worker is saturated if it is runnable for this share of the time.
 const SATURATED: f64 = 0.75;
 /// How busy the remaining workers may become when one retires, unless all are saturated.
@@ -24,12 +26,13 @@ const CONTENDED_IDLE: f64 = 0.25;
 const NEEDED_IDLE: f64 = 0.5;
 /// Rounds after which a retirement is evaluated.
 const TRIAL_ROUNDS: u32 = 5;
-/// A retirement is undone if less than this share of the earlier bytes arrives after it. Clients
-/// that wait for each reply send somewhat less to fewer workers, and in return few requests wait
-/// for a scheduler slice.
+/// A retirement is undone if the remaining workers are saturated and less than this share of the
+/// earlier bytes arrives, in less than this share of the earlier running time. Clients that wait for
+/// each reply send somewhat less to fewer workers, and in return few requests wait for a scheduler
+/// slice. Bytes alone do not decide: other requests may follow, such as single ones after a pipeline.
 const SERVED: f64 = 0.66;
-/// A retirement is also undone if the bytes per read grow by this factor: clients that do not wait
-/// for replies send more than is served, and their requests queue up.
+/// A retirement is also undone if the bytes per read of saturated workers grow by this factor:
+/// clients that do not wait for replies send more than is served, and their requests queue up.
 const QUEUED: f64 = 1.5;
 /// Consecutive such rounds before the retirement is undone.
 const QUEUED_ROUNDS: u32 = 2;
@@ -60,6 +63,17 @@ pub(super) struct Round {
     pub(super) idle: f64,
 }
 
+impl Round {
+    fn ran(&self) -> f64 {
+        self.ran.iter().sum()
+    }
+
+    /// The time for which workers ran or waited for a processor.
+    fn wanted(&self) -> f64 {
+        self.ran() + self.waited
+    }
+}
+
 /// What to do after a round.
 #[derive(Debug, PartialEq)]
 pub(super) enum Decision {
@@ -69,12 +83,42 @@ pub(super) enum Decision {
     Relieve { busiest: usize, idlest: usize, share: f64 },
 }
 
+/// The measurements of consecutive rounds, added up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    rounds: u32,
+    ran: f64,
+    wanted: f64,
+    /// Each round's share of the wanted time that was waited.
+    contended: f64,
+    arrived: u64,
+    reads: u64,
+}
+
+impl Sum {
+    fn add(&mut self, round: &Round) {
+        self.rounds += 1;
+        self.ran += round.ran();
+        self.wanted += round.wanted();
+        self.contended += round.waited / round.wanted();
+        self.arrived += round.arrived;
+        self.reads += round.reads;
+    }
+
+    /// How much is served in a round compared with an earlier sum's, by bytes or by running time,
+    /// whichever is more.
+    fn served_since(&self, before: &Sum) -> f64 {
+        let rounds = f64::from(before.rounds) / f64::from(self.rounds);
+        let bytes = self.arrived as f64 / before.arrived as f64;
+        bytes.max(self.ran / before.ran) * rounds
+    }
+}
+
 /// A retirement under evaluation.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    rounds: u32,
-    arrived_before: u64,
-    arrived: u64,
+    before: Sum,
+    after: Sum,
 }
 
 /// State kept between rounds.
@@ -82,16 +126,14 @@ struct Trial {
 pub(super) struct Policy {
     workers: usize,
     active: usize,
-    contended_rounds: u32,
-    /// Bytes that arrived in these rounds, and the number of reads.
-    arrived: u64,
-    reads: u64,
+    /// Consecutive contended rounds.
+    contended: Sum,
     needed_rounds: u32,
     queued_rounds: u32,
     uneven_rounds: u32,
     trial: Option<Trial>,
-    /// The bytes that arrive now as a share of those that arrived with all workers: the product of
-    /// the trials' results.
+    /// What is served now as a share of what was served with all workers: the product of the
+    /// trials' results.
     served: f64,
     /// Bytes per read before the last retirement.
     bytes_per_read: f64,
@@ -109,9 +151,7 @@ impl Policy {
         Policy {
             workers,
             active: workers,
-            contended_rounds: 0,
-            arrived: 0,
-            reads: 0,
+            contended: Sum::default(),
             needed_rounds: 0,
             queued_rounds: 0,
             uneven_rounds: 0,
@@ -149,14 +189,16 @@ impl Policy {
     /// Undoes a retirement after which too little arrives.
     fn end_trial(&mut self, round: &Round) -> Option<Decision> {
         let trial = self.trial.as_mut()?;
-        trial.rounds += 1;
-        trial.arrived += round.arrived;
-        if trial.rounds < TRIAL_ROUNDS {
+        trial.after.add(round);
+        if trial.after.rounds < TRIAL_ROUNDS {
             return None;
         }
-        let Trial { arrived_before, arrived, .. } = *trial;
+        let Trial { before, after } = *trial;
         self.trial = None;
-        let served = self.served * arrived as f64 / arrived_before as f64;
+        if after.wanted < SATURATED * (self.active as f64) * f64::from(after.rounds) {
+            return None;
+        }
+        let served = self.served * after.served_since(&before);
         if served >= SERVED {
             self.served = served.min(1.0);
             return None;
@@ -166,7 +208,8 @@ impl Policy {
 
     /// Undoes a retirement after which requests queue up.
     fn work_off(&mut self, round: &Round) -> Option<Decision> {
-        let is_queued = round.arrived as f64 > self.bytes_per_read * QUEUED * round.reads as f64;
+        let is_queued = self.is_saturated(round)
+            && round.arrived as f64 > self.bytes_per_read * QUEUED * round.reads as f64;
         self.queued_rounds = if is_queued { self.queued_rounds + 1 } else { 0 };
         if self.active == self.workers || self.queued_rounds < QUEUED_ROUNDS {
             return None;
@@ -188,8 +231,7 @@ impl Policy {
     }
 
     fn activate(&mut self, round: &Round) -> Option<Decision> {
-        let ran: f64 = round.ran.iter().sum();
-        let is_needed = ran > NEEDED * self.active as f64 && round.idle >= NEEDED_IDLE;
+        let is_needed = round.ran() > NEEDED * self.active as f64 && round.idle >= NEEDED_IDLE;
         self.needed_rounds = if is_needed { self.needed_rounds + 1 } else { 0 };
         if self.active == self.workers || self.needed_rounds < NEEDED_ROUNDS {
             return None;
@@ -197,36 +239,39 @@ impl Policy {
         self.return_to((self.active * NEEDED_TIMES).min(self.workers))
     }
 
+    /// Whether the active workers are runnable most of the time.
+    fn is_saturated(&self, round: &Round) -> bool {
+        round.wanted() >= SATURATED * self.active as f64
+    }
+
     fn retire(&mut self, round: &Round) -> Option<Decision> {
-        let ran: f64 = round.ran.iter().sum();
-        let (wanted, left) = (ran + round.waited, self.active as f64 - 1.0);
-        let is_saturated = wanted >= SATURATED * self.active as f64;
-        let is_contended = round.waited > wanted * CONTENDED
-            && (ran <= SPARE * left || is_saturated)
+        let left = self.active as f64 - 1.0;
+        let is_contended = round.waited > round.wanted() * CONTENDED
+            && (round.ran() <= SPARE * left || self.is_saturated(round))
             && round.idle < CONTENDED_IDLE;
         if !is_contended || self.trial.is_some() || self.hold_rounds > 0 {
-            (self.contended_rounds, self.arrived, self.reads) = (0, 0, 0);
+            self.contended = Sum::default();
             return None;
         }
-        self.contended_rounds += 1;
-        self.arrived += round.arrived;
-        self.reads += round.reads;
-        if self.active == 1 || self.contended_rounds < CONTENDED_ROUNDS {
+        self.contended.add(round);
+        let before = self.contended;
+        let is_long = before.rounds >= CONTENDED_ROUNDS && before.contended >= CONTENDED_SUM;
+        if self.active == 1 || !is_long {
             return None;
         }
-        self.trial = Some(Trial { rounds: 0, arrived_before: self.arrived, arrived: 0 });
-        self.bytes_per_read = self.arrived as f64 / self.reads.max(1) as f64;
+        self.trial = Some(Trial { before, after: Sum::default() });
+        self.bytes_per_read = before.arrived as f64 / before.reads.max(1) as f64;
         self.retired_rounds = 0;
         self.change(self.active - 1)
     }
 
     fn change(&mut self, active: usize) -> Option<Decision> {
         self.active = active;
-        self.trial = self.trial.filter(|trial| trial.rounds == 0);
+        self.trial = self.trial.filter(|trial| trial.after.rounds == 0);
         if active == self.workers {
             self.served = 1.0;
         }
-        (self.contended_rounds, self.arrived, self.reads) = (0, 0, 0);
+        self.contended = Sum::default();
         (self.needed_rounds, self.queued_rounds, self.uneven_rounds) = (0, 0, 0);
         Some(Decision::Activate(active))
     }
@@ -267,9 +312,30 @@ mod tests {
     #[test]
     fn a_worker_retires_where_processors_are_contended() {
         let mut policy = Policy::new(2);
-        assert_eq!(decided(&mut policy, &contended(), 9), Some((5, Decision::Activate(1))));
+        assert_eq!(decided(&mut policy, &contended(), 9), Some((2, Decision::Activate(1))));
         let alone = Round { ran: vec![0.98], waited: 0.02, arrived: 1000, reads: 100, idle: 0.02 };
         assert_eq!(decided(&mut policy, &alone, 1000), None, "there is always one");
+    }
+
+    #[test]
+    fn slight_contention_retires_a_worker_later() {
+        let mut policy = Policy::new(2);
+        let slight = Round { ran: vec![0.75, 0.75], waited: 0.4, ..contended() };
+        assert_eq!(decided(&mut policy, &slight, 9), Some((5, Decision::Activate(1))));
+        let burst = Round { ran: vec![0.1, 0.1], waited: 1.8, ..contended() };
+        assert_eq!(decided(&mut Policy::new(2), &burst, 1), None);
+    }
+
+    #[test]
+    fn a_retirement_lasts_if_other_requests_follow() {
+        let mut policy = Policy::new(2);
+        assert_eq!(decided(&mut policy, &contended(), 9), Some((2, Decision::Activate(1))));
+        let single = Round { ran: vec![0.98], arrived: 100, reads: 100, ..Round::default() };
+        assert_eq!(decided(&mut policy, &single, 1000), None, "the worker runs as long as before");
+        let mut policy = Policy::new(2);
+        assert_eq!(decided(&mut policy, &contended(), 9), Some((2, Decision::Activate(1))));
+        let few = Round { ran: vec![0.1], arrived: 10, reads: 10, ..Round::default() };
+        assert_eq!(decided(&mut policy, &few, 1000), None, "the worker has time left");
     }
 
     #[test]
@@ -292,11 +358,11 @@ mod tests {
     #[test]
     fn a_retirement_that_costs_throughput_is_undone_and_held_off() {
         let mut policy = Policy::new(2);
-        assert_eq!(decided(&mut policy, &contended(), 9), Some((5, Decision::Activate(1))));
+        assert_eq!(decided(&mut policy, &contended(), 9), Some((2, Decision::Activate(1))));
         let less = Round { ran: vec![0.5], waited: 0.5, arrived: 600, reads: 60, idle: 0.0 };
         assert_eq!(decided(&mut policy, &less, 9), Some((5, Decision::Activate(2))));
         assert_eq!(decided(&mut policy, &contended(), 49), None);
-        assert_eq!(decided(&mut policy, &contended(), 9), Some((5, Decision::Activate(1))));
+        assert_eq!(decided(&mut policy, &contended(), 9), Some((2, Decision::Activate(1))));
         assert_eq!(decided(&mut policy, &less, 9), Some((5, Decision::Activate(2))));
         assert_eq!(decided(&mut policy, &contended(), 99), None, "for twice as long");
     }
@@ -329,20 +395,22 @@ mod tests {
         let mut policy = Policy::new(2);
         let needed = Round { ran: vec![0.95], arrived: 1000, reads: 100, idle: 0.9, waited: 0.0 };
         let alone = Round { idle: 0.2, ..needed.clone() };
-        assert_eq!(decided(&mut policy, &contended(), 9), Some((5, Decision::Activate(1))));
+        assert_eq!(decided(&mut policy, &contended(), 9), Some((2, Decision::Activate(1))));
         assert_eq!(decided(&mut policy, &needed, 9), Some((4, Decision::Activate(2))));
-        assert_eq!(decided(&mut policy, &contended(), 99), Some((54, Decision::Activate(1))));
+        assert_eq!(decided(&mut policy, &contended(), 99), Some((51, Decision::Activate(1))));
         assert_eq!(decided(&mut policy, &alone, 100), None);
         assert_eq!(decided(&mut policy, &needed, 9), Some((4, Decision::Activate(2))));
-        assert_eq!(decided(&mut policy, &contended(), 99), Some((14, Decision::Activate(1))));
+        assert_eq!(decided(&mut policy, &contended(), 99), Some((11, Decision::Activate(1))));
     }
 
     #[test]
     fn a_worker_is_back_where_requests_queue_up() {
         let mut policy = Policy::new(2);
-        assert_eq!(decided(&mut policy, &contended(), 9), Some((5, Decision::Activate(1))));
+        assert_eq!(decided(&mut policy, &contended(), 9), Some((2, Decision::Activate(1))));
         let enough = Round { ran: vec![0.98], reads: 80, arrived: 1000, ..Round::default() };
         assert_eq!(decided(&mut policy, &enough, 1000), None);
+        let pipelined = Round { ran: vec![0.4], reads: 1, ..enough.clone() };
+        assert_eq!(decided(&mut policy, &pipelined, 1000), None, "the worker has time left");
         let queued = Round { reads: 60, ..enough };
         assert_eq!(decided(&mut policy, &queued, 9), Some((2, Decision::Activate(2))));
     }
