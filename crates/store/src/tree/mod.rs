@@ -20,8 +20,8 @@
 //!
 //! Inner nodes count the elements below each child, so elements are found by rank in any order.
 //!
-//! Leaves are kept full: one that overflows shifts groups to a neighbour, and three full ones
-//! become four. Elements appended at either end fill leaves completely.
+//! Leaves are kept full: one that overflows shifts groups to neighbours, and eight full ones become
+//! nine. Elements appended at either end fill leaves completely.
 //!
 //! A clone of a tree costs one pointer copy and one increment. Each node has a reference count; a
 //! modification descends from the root, edits nodes with a count of one in place, and copies the

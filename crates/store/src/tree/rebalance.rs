@@ -1,8 +1,8 @@
 //! Rebalancing: keeps leaves full, and grows and shrinks a tree.
 //!
-//! A leaf without room shifts groups to a neighbour; if both are full, three leaves become four.
-//! With elements inserted in random order, that keeps leaves about seven eighths full; splitting in
-//! half would keep them two thirds full.
+//! A leaf without room shifts groups to the nearest neighbours with room; if up to eight are full,
+//! they become one more. With elements inserted in random order, that keeps leaves nine tenths
+//! full; splitting in half would keep them two thirds full.
 
 use super::blocks::Size;
 use super::inner::{Child, Inner, MAX_CHILDREN, seconds};
@@ -14,7 +14,11 @@ use std::ops::Range;
 
 /// The minimum of free bytes that shifting must leave in each leaf, so that it is not repeated
 /// soon.
-const MIN_GAIN_BYTES: usize = 160;
+const MIN_GAIN_BYTES: usize = 96;
+
+/// The largest number of neighbouring leaves among which groups are shifted, and which become one
+/// more.
+const MAX_WINDOW: usize = 8;
 
 /// The approximate size of a group of short elements; other groups are larger.
 const MIN_GROUP_BYTES: usize = 128;
@@ -216,22 +220,24 @@ impl<L: Layout> Tree<L> {
         (load, room)
     }
 
-    /// Shifts groups from a leaf to its neighbours. Returns whether that makes room for `bytes`
-    /// bytes.
+    /// Shifts groups from a leaf to its neighbours: to as few of them as have room. Returns whether
+    /// that makes room for `bytes` bytes.
     fn shift(&mut self, path: &Path, bytes: usize) -> bool {
         let parent = self.height - 1;
         let child = path.child(parent);
         let Some(inner) = self.inner(path, parent) else { return false };
         let children = inner.len();
-        let first = child.saturating_sub(1);
-        let windows = [first..child + 1, child..(child + 2).min(children)];
-        let needed = |leaves: usize| bytes + GROUP_BYTES + leaves * MIN_GAIN_BYTES;
         let has_room = |window: &Range<usize>| {
+            let leaves = window.len();
             let (load, room) = self.loads(inner, window.clone());
-            window.len() > 1 && load + needed(window.len()) <= room
+            load + bytes + GROUP_BYTES + leaves * MIN_GAIN_BYTES <= room
         };
-        let candidates: Vec<_> = windows.into_iter().filter(has_room).collect();
-        candidates.into_iter().any(|window| {
+        let windows = (2..=MAX_WINDOW.min(children)).flat_map(|leaves| {
+            let first = (child + 1).saturating_sub(leaves);
+            (first..=child.min(children - leaves)).map(move |start| start..start + leaves)
+        });
+        let windows: Vec<_> = windows.filter(has_room).take(2).collect();
+        windows.into_iter().any(|window| {
             let leaves = window.len();
             self.redistribute(path, window, leaves, bytes + MIN_GAIN_BYTES)
         })
@@ -242,8 +248,9 @@ impl<L: Layout> Tree<L> {
         let parent = self.height - 1;
         let child = path.child(parent);
         let children = self.own_inner(path, parent).map_or(0, |inner| inner.len());
-        let first = child.saturating_sub(1).min(children.saturating_sub(3));
-        let window = first..(first + 3).min(children);
+        let before = (MAX_WINDOW / 2).max((child + MAX_WINDOW).saturating_sub(children));
+        let first = child.saturating_sub(before);
+        let window = first..(first + MAX_WINDOW).min(children);
         let leaves = window.len();
         let most = (MAX_CHILDREN - children).min(3 * leaves);
         let divided =
