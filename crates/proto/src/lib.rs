@@ -18,4 +18,4 @@ mod testing;
 pub use args::{Args, Awaited, LONG_BYTES, LargeArgument, SharedBytes, Span};
 pub use line::split_line;
 pub use malformed::MalformedReply;
-pub use output::{Chunk, Chunks, Output};
+pub use output::{Chunk, Chunks, Output, OutputMark};

@@ -25,6 +25,14 @@ pub struct Output {
     spliced: usize,
 }
 
+/// The end of an [`Output`] at some time, to which it can be cut back.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputMark {
+    bytes: usize,
+    splices: usize,
+    spliced: usize,
+}
+
 /// A part of a large value.
 struct Splice {
     /// The part is sent before the byte at this offset of `bytes`.
@@ -83,6 +91,28 @@ impl Output {
             range: splice.range.clone(),
         }));
         self.bytes.extend_from_slice(other.bytes.get(other.sent..).unwrap_or_default());
+    }
+
+    /// Returns the current end.
+    #[must_use]
+    pub fn mark(&self) -> OutputMark {
+        let Output { bytes, splices, spliced, .. } = self;
+        OutputMark { bytes: bytes.len(), splices: splices.len(), spliced: *spliced }
+    }
+
+    /// Returns the number of bytes appended since `mark`, without shared chunks.
+    #[inline]
+    #[must_use]
+    pub fn copied_since(&self, mark: OutputMark) -> usize {
+        self.bytes.len().saturating_sub(mark.bytes)
+    }
+
+    /// Removes everything appended since `mark`. Nothing may have been sent since then.
+    pub fn cut_back(&mut self, mark: OutputMark) {
+        debug_assert!(self.sent <= mark.bytes, "what was sent cannot be removed");
+        self.bytes.truncate(mark.bytes);
+        self.splices.truncate(mark.splices);
+        self.spliced = mark.spliced;
     }
 
     /// Whether no bytes are waiting to be sent.
@@ -179,6 +209,25 @@ mod tests {
     /// Returns plain bytes, or a part of a value in chunks of equal length.
     fn part() -> impl Strategy<Value = (Option<(usize, usize)>, Vec<u8>)> {
         (prop::option::of((1_usize..4, 0_usize..4)), prop::collection::vec(any::<u8>(), 0..9))
+    }
+
+    #[test]
+    fn what_follows_a_mark_is_removed() {
+        let mut out = Output::default();
+        out.push(b"before");
+        out.splice(Arc::new([Chunk::from(&b"shared"[..])]), 0..6);
+        out.advance(3);
+        let mark = out.mark();
+        out.push(b"after");
+        out.splice(Arc::new([Chunk::from(&b"more"[..])]), 0..4);
+        out.push(b"end");
+        assert_eq!(out.copied_since(mark), 8);
+        out.cut_back(mark);
+        assert_eq!(out.copied_since(mark), 0);
+        assert_eq!(out.slices().collect::<Vec<_>>().concat(), b"oreshared");
+        assert_eq!(out.len(), 9);
+        out.advance(9);
+        assert!(out.is_empty());
     }
 
     proptest! {

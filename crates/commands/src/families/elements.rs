@@ -12,13 +12,18 @@ use crate::runtime::numbers::score;
 use crate::runtime::suspension::Slice;
 use crate::{Context, Error, JobProgress};
 use fastrand::Rng;
-use nagi_proto::Args;
 use nagi_proto::resp::Writer;
+use nagi_proto::{Args, OutputMark};
 use nagi_store::{Member, StringValue};
 use std::collections::HashSet;
 
 /// Maximum elements that are written while a latch is held, and between two readings of the clock.
 pub(crate) const ELEMENTS_PER_HOLD: u64 = 64;
+/// Maximum memory of a collection that is written as a whole while its latch is held, in bytes.
+pub(crate) const BYTES_PER_HOLD: u64 = 16 * 1024;
+/// Bytes copied while a latch is held after which only one more part of a reply is written. Strings
+/// that a collection does not store out of line are too short to reach it.
+const COPIED_PER_HOLD: usize = 64 * 1024;
 
 /// Writes a string of a collection.
 pub(crate) fn write(reply: &mut Writer<'_>, string: StringValue<'_>) {
@@ -26,6 +31,40 @@ pub(crate) fn write(reply: &mut Writer<'_>, string: StringValue<'_>) {
         StringValue::Bytes(bytes) => reply.bulk(bytes),
         StringValue::Int(value) => reply.bulk_integer(value),
         StringValue::Rope(rope) => reply.bulk_chunks(rope.share(), 0..rope.len()),
+    }
+}
+
+/// A reply with a few elements of a collection of any size, written while its latch is held. If it
+/// turns out to be long, it is removed, to be written without the latch.
+#[derive(Debug)]
+pub(crate) struct ShortReply<'r, 'w> {
+    reply: &'r mut Writer<'w>,
+    before: OutputMark,
+    is_short: bool,
+}
+
+impl<'r, 'w> ShortReply<'r, 'w> {
+    pub(crate) fn begin(reply: &'r mut Writer<'w>) -> Self {
+        let before = reply.mark();
+        ShortReply { reply, before, is_short: true }
+    }
+
+    /// Writes a part of the reply, unless the parts before it are long.
+    #[inline]
+    pub(crate) fn add(&mut self, part: impl FnOnce(&mut Writer<'_>)) {
+        if self.reply.copied_since(self.before) <= COPIED_PER_HOLD {
+            part(self.reply);
+        } else {
+            self.is_short = false;
+        }
+    }
+
+    /// Whether all parts were written. Otherwise, those that were are removed.
+    pub(crate) fn end(self) -> bool {
+        if !self.is_short {
+            self.reply.cut_back(self.before);
+        }
+        self.is_short
     }
 }
 
@@ -304,6 +343,58 @@ pub(crate) fn scan(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Bench, collect, show};
+    use nagi_proto::Output;
+    use nagi_proto::resp::Version;
+
+    #[test]
+    fn a_reply_that_becomes_long_is_removed() {
+        for (strings, bytes, is_short) in
+            [(64, 512, true), (1, 65_536, true), (2, 65_536, false), (200, 512, false)]
+        {
+            let string = vec![b'x'; bytes];
+            let mut out = Output::default();
+            let mut reply = Writer::new(&mut out, Version::Two);
+            reply.ok();
+            let mut short = ShortReply::begin(&mut reply);
+            (0..strings).for_each(|_| short.add(|reply| reply.bulk(&string)));
+            assert_eq!(short.end(), is_short, "{strings} of {bytes} bytes");
+            if is_short {
+                assert!(out.len() > strings * bytes);
+            } else {
+                assert_eq!(collect(&out), b"+OK\r\n");
+            }
+        }
+    }
+
+    /// Too many bytes to be copied while a latch is held.
+    #[test]
+    fn collections_of_few_long_strings_are_returned_whole() {
+        let long: Vec<String> = (10..74).map(|at| format!("{at}{}", "x".repeat(2000))).collect();
+        let mut bench = Bench::new();
+        for (at, text) in long.iter().enumerate() {
+            bench.call(&["HSET", "h", text, text]);
+            bench.call(&["SADD", "s", text]);
+            bench.call(&["RPUSH", "l", text]);
+            bench.call(&["ZADD", "z", &at.to_string(), text]);
+        }
+        let bulks = long.iter().map(|text| format!("${}|{text}|", text.len()));
+        let all = format!("*64|{}", bulks.collect::<String>());
+        let names: Vec<&str> =
+            ["HMGET", "h"].into_iter().chain(long.iter().map(|it| &**it)).collect();
+        assert_eq!(bench.call(&names), all);
+        bench.expect("LRANGE l 0 -1", &all);
+        bench.expect("ZRANGE z 0 -1", &all);
+        for (request, each) in [("HGETALL h", 2), ("HKEYS h", 1), ("HVALS h", 1), ("SMEMBERS s", 1)]
+        {
+            let reply = show(&bench.resp(format!("{request}\r\n").as_bytes()));
+            assert!(reply.starts_with(&format!("*{}|", 64 * each)), "{request}");
+            let mut shown: Vec<&str> = reply.split('|').filter(|it| it.len() > 2000).collect();
+            shown.sort_unstable();
+            let expected = long.iter().flat_map(|text| std::iter::repeat_n(&**text, each));
+            assert!(shown.into_iter().eq(expected), "{request}");
+        }
+    }
 
     #[test]
     fn draws_have_the_requested_length_and_repeat_only_if_allowed() {

@@ -1,6 +1,6 @@
 //! Encodes replies. One writer supports both versions, so that handlers need not distinguish them.
 
-use crate::{Chunk, Chunks, Output};
+use crate::{Chunk, Chunks, Output, OutputMark};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -53,6 +53,24 @@ impl<'a> Writer<'a> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.out.is_empty()
+    }
+
+    /// Returns the current end of the output.
+    #[must_use]
+    pub fn mark(&self) -> OutputMark {
+        self.out.mark()
+    }
+
+    /// Returns the number of bytes written since `mark`, without shared chunks.
+    #[inline]
+    #[must_use]
+    pub fn copied_since(&self, mark: OutputMark) -> usize {
+        self.out.copied_since(mark)
+    }
+
+    /// Removes everything written since `mark`, of which nothing may have been sent.
+    pub fn cut_back(&mut self, mark: OutputMark) {
+        self.out.cut_back(mark);
     }
 
     /// Sets the version of all following replies.

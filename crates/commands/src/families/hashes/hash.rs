@@ -1,6 +1,6 @@
 //! Hashes: setting, reading, incrementing and deleting fields.
 
-use crate::families::elements::write;
+use crate::families::elements::{ShortReply, write};
 use crate::families::hashes::walk;
 use crate::families::strings::long_double::{self, LongDouble};
 use crate::runtime::arguments::{integer, value};
@@ -187,15 +187,19 @@ fn hmget<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     let Context { db, reply, .. } = cx;
     let now_ms = db.now_ms();
-    Ok(db.read_hash(key, |hash| {
-        reply.array(args.len() - 2);
+    let is_shown = db.read_hash(key, |hash| {
+        let mut reply = ShortReply::begin(reply);
+        reply.add(|reply| reply.array(args.len() - 2));
         for name in args.from(2) {
-            match hash.and_then(|hash| hash.get(&Text::new(name), now_ms)) {
+            let field = hash.and_then(|hash| hash.get(&Text::new(name), now_ms));
+            reply.add(|reply| match field {
                 Some(field) => write(reply, field.value),
                 None => reply.null(),
-            }
+            });
         }
-    })?)
+        reply.end()
+    })?;
+    if is_shown { Ok(()) } else { walk::named_fields(cx, key) }
 }
 
 pub(crate) static HMGET: Command = Command {

@@ -1,8 +1,8 @@
 //! Hashes as a whole: all of their fields, random ones, and scans by cursor.
 
 use crate::families::elements::{
-    Drawn, ELEMENTS_PER_HOLD, ScanOptions, Scanned, drawn_count, end_of_scan, in_strides, scan,
-    write,
+    BYTES_PER_HOLD, Drawn, ELEMENTS_PER_HOLD, ScanOptions, Scanned, drawn_count, end_of_scan,
+    in_strides, scan, write,
 };
 use crate::runtime::arguments::is;
 use crate::runtime::suspension::Slice;
@@ -56,7 +56,7 @@ pub(super) fn all_fields<'a>(
             shown.begin(reply, 0);
             return true;
         };
-        if hash.len() > ELEMENTS_PER_HOLD {
+        if hash.len() > ELEMENTS_PER_HOLD || hash.bytes() > BYTES_PER_HOLD {
             return false;
         }
         let mut expired = ExpiredFields::of(hash, now_ms);
@@ -168,7 +168,7 @@ fn fields(shared: Option<&SharedValue>) -> Option<HashRef<'_>> {
     shared?.read().hash().ok()
 }
 
-/// Executes HMGET with many fields.
+/// Executes HMGET with many fields, or with long values.
 pub(super) fn named_fields(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
     let (shared, now_ms) = (shared_hash(cx, key)?, cx.db.now_ms());
     cx.reply.array(cx.args.len() - 2);

@@ -1,11 +1,11 @@
 //! Elements of lists by their indexes.
 
-use crate::families::elements::{ELEMENTS_PER_HOLD, in_strides, write};
+use crate::families::elements::{ELEMENTS_PER_HOLD, ShortReply, in_strides, write};
 use crate::families::lists::{elements, limit, rank, ranks, shared_list};
 use crate::runtime::arguments::integer;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
-use nagi_store::Side;
+use nagi_store::{Side, StringValue};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&LINDEX, &LLEN, &LRANGE, &LTRIM];
@@ -72,10 +72,11 @@ fn lrange<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         if len > ELEMENTS_PER_HOLD {
             return false;
         }
-        reply.array(len as usize);
-        let mut show = |value: nagi_store::StringValue<'_>| write(reply, value);
+        let mut reply = ShortReply::begin(reply);
+        reply.add(|reply| reply.array(len as usize));
+        let mut show = |value: StringValue<'_>| reply.add(|reply| write(reply, value));
         list.into_iter().for_each(|list| list.show(ranks.start, Side::End, len, &mut show));
-        true
+        reply.end()
     })?;
     if is_shown {
         return Ok(());

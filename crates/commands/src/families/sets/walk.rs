@@ -1,7 +1,8 @@
 //! Sets as a whole: all of their members, random ones, and scans by cursor.
 
 use crate::families::elements::{
-    Drawn, ELEMENTS_PER_HOLD, ScanOptions, Scanned, end_of_scan, in_strides, scan, strides, write,
+    BYTES_PER_HOLD, Drawn, ELEMENTS_PER_HOLD, ScanOptions, Scanned, end_of_scan, in_strides, scan,
+    strides, write,
 };
 use crate::runtime::arguments::integer;
 use crate::runtime::context::Job;
@@ -58,8 +59,8 @@ fn smembers<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let key = cx.key(args.at(1));
     let Context { db, reply, .. } = cx;
     let is_shown = db.read_set(key, |set| {
-        let len = set.map_or(0, SetRef::len);
-        if len > ELEMENTS_PER_HOLD {
+        let (len, bytes) = set.map_or((0, 0), |set| (set.len(), set.bytes()));
+        if len > ELEMENTS_PER_HOLD || bytes > BYTES_PER_HOLD {
             return false;
         }
         reply.set(len as usize);

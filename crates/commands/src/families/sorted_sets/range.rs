@@ -1,7 +1,9 @@
 //! Ranges of sorted sets: counted, returned, or stored.
 
 use crate::families::derived_set::{self, Derivation, Plan, Shown};
-use crate::families::elements::{ELEMENTS_PER_HOLD, begin_members, in_strides};
+use crate::families::elements::{
+    ELEMENTS_PER_HOLD, ShortReply, begin_members, in_strides, write_member,
+};
 use crate::families::sorted_sets::span::{By, Part, Span};
 use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
@@ -104,9 +106,12 @@ fn show<'a>(cx: &mut Context<'a>, args: Args<'a>, known: Known) -> Result<(), Er
         if part.len() > ELEMENTS_PER_HOLD {
             return false;
         }
-        begin_members(reply, part.len(), with_scores);
-        set.into_iter().for_each(|set| part.write(set, reply, with_scores));
-        true
+        let mut reply = ShortReply::begin(reply);
+        reply.add(|reply| begin_members(reply, part.len(), with_scores));
+        set.into_iter().for_each(|set| {
+            part.visit(set, |member| reply.add(|reply| write_member(reply, member, with_scores)));
+        });
+        reply.end()
     })?;
     if is_shown {
         return Ok(());
