@@ -125,8 +125,9 @@ pub(crate) fn drawn_count(argument: &[u8]) -> Result<i64, Error> {
     Ok(count)
 }
 
-/// Ranks drawn at random: distinct ones, unless repetitions are allowed.
-#[derive(Clone, Debug)]
+/// Ranks drawn at random: distinct ones, unless repetitions are allowed. The same seed leads to the
+/// same ranks.
+#[derive(Debug)]
 pub(crate) struct Drawn {
     /// Number of elements to draw from.
     len: u64,
@@ -136,7 +137,7 @@ pub(crate) struct Drawn {
     method: Method,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Method {
     /// Repetitions are allowed.
     Again,
@@ -144,7 +145,47 @@ enum Method {
     /// number (Knuth, "The Art of Computer Programming", volume 2, algorithm 3.4.2 S).
     InOrder { next: u64 },
     /// Few of many ranks: those drawn so far, which are not drawn again.
-    Distinct(HashSet<u64>),
+    Distinct(Ranks),
+}
+
+/// Ranks that have been drawn. They never move, since moving millions takes longer than a slice.
+#[derive(Debug)]
+enum Ranks {
+    /// So few of all that a bit for each would take more memory.
+    Listed(HashSet<u64>),
+    /// A bit for each rank.
+    Marked(Vec<u64>),
+}
+
+impl Ranks {
+    const WORD_BITS: u64 = u64::BITS as u64;
+
+    /// No ranks, with room for `most` of those below `len`.
+    fn new(len: u64, most: u64) -> Self {
+        /// The bits of a rank in a set, including its unused places.
+        const LISTED_BITS: u64 = 128;
+        if most < len / LISTED_BITS {
+            Ranks::Listed(HashSet::with_capacity(most as usize))
+        } else {
+            // Memory that comes from the kernel is zero, and is not touched here.
+            Ranks::Marked(vec![0; len.div_ceil(Self::WORD_BITS) as usize])
+        }
+    }
+
+    /// Adds a rank. Returns whether it is new.
+    fn insert(&mut self, rank: u64) -> bool {
+        match self {
+            Ranks::Listed(ranks) => ranks.insert(rank),
+            Ranks::Marked(words) => {
+                let bit = 1_u64 << (rank % Self::WORD_BITS);
+                words.get_mut((rank / Self::WORD_BITS) as usize).is_none_or(|word| {
+                    let is_new = *word & bit == 0;
+                    *word |= bit;
+                    is_new
+                })
+            }
+        }
+    }
 }
 
 impl Drawn {
@@ -154,7 +195,7 @@ impl Drawn {
         let (left, method) = match count {
             ..0 => (wanted, Method::Again),
             _ if wanted >= len / 3 => (wanted.min(len), Method::InOrder { next: 0 }),
-            _ => (wanted, Method::Distinct(HashSet::new())),
+            _ => (wanted, Method::Distinct(Ranks::new(len, wanted))),
         };
         Drawn { len, left, random: Rng::with_seed(seed), method }
     }
@@ -398,7 +439,9 @@ mod tests {
 
     #[test]
     fn draws_have_the_requested_length_and_repeat_only_if_allowed() {
-        for (len, count) in [(1, 1), (10, 3), (10, 9), (10, 10), (10, 100), (1000, 5)] {
+        let few_of_many = [(4, 0), (1000, 5), (1000, 300), (100_000, 700), (100_000, 30_000)];
+        let most = [(1, 1), (10, 3), (10, 9), (10, 10), (10, 100)];
+        for (len, count) in most.into_iter().chain(few_of_many) {
             let drawn: Vec<u64> = Drawn::new(len, count, 7).collect();
             let expected = count.unsigned_abs().min(len) as usize;
             assert_eq!(drawn.len(), expected);
@@ -408,6 +451,21 @@ mod tests {
         let drawn: Vec<u64> = Drawn::new(3, -50, 7).collect();
         assert_eq!(drawn.len(), 50);
         assert_eq!(drawn.iter().collect::<HashSet<_>>().len(), 3);
+    }
+
+    #[test]
+    fn ranks_that_were_drawn_are_not_moved() {
+        for (len, count) in [(1_000_000, 5000), (1_000_000, 300_000)] {
+            let room = |drawn: &Drawn| match &drawn.method {
+                Method::Distinct(Ranks::Listed(ranks)) => ranks.capacity(),
+                Method::Distinct(Ranks::Marked(words)) => words.capacity(),
+                method => panic!("{method:?}"),
+            };
+            let mut drawn = Drawn::new(len, count, 7);
+            let before = room(&drawn);
+            assert_eq!(drawn.by_ref().count() as i64, count);
+            assert_eq!(room(&drawn), before);
+        }
     }
 
     #[test]

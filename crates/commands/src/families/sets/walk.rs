@@ -278,8 +278,9 @@ struct Popping {
 impl Popping {
     fn new(set: SharedValue, count: u64, random: u64) -> Self {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        let all = Drawn::new(set.read().len(), count, random);
-        Popping { set, left: all.clone(), all, has_event: false }
+        let len = set.read().len();
+        let drawn = || Drawn::new(len, count, random);
+        Popping { set, all: drawn(), left: drawn(), has_event: false }
     }
 
     fn is_done(&self) -> bool {
