@@ -16,9 +16,9 @@ use nagi_store::primitives::Mutex;
 use nagi_store::primitives::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use nagi_store::types::collection::Limits;
 use nagi_store::types::list::SharedPopped;
-use nagi_store::{Database, Event, Kind, OwnedText, Selection, StoreChange};
+use nagi_store::{Database, Event, Kind, OwnedText, Selection, StoreChange, free_elsewhere};
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt::{self, Debug};
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -33,6 +33,8 @@ const PLACE_BYTES: usize = 160;
 const KEYS_PER_HOLD: usize = 256;
 /// A waiting client's memory in the table and in its session, in bytes, approximately.
 const CLIENT_BYTES: usize = 256;
+/// Room for popped members from which on another thread frees it.
+const MANY_MEMBERS: usize = 1000;
 
 /// A key's name.
 pub(crate) type Name = Arc<[u8]>;
@@ -172,8 +174,38 @@ pub(crate) fn has_other_type(db: Database<'_>, name: &[u8], kind: Kind) -> bool 
     })
 }
 
-/// Members with their scores.
-pub(crate) type Scored = Vec<(OwnedText, f64)>;
+/// Popped members with their scores, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Scored(VecDeque<(OwnedText, f64)>);
+
+impl Scored {
+    /// Adds a member at the end.
+    pub(crate) fn push(&mut self, member: OwnedText, score: f64) {
+        self.0.push_back((member, score));
+    }
+
+    /// Takes the first member.
+    pub(crate) fn take_first(&mut self) -> Option<(OwnedText, f64)> {
+        self.0.pop_front()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Drop for Scored {
+    fn drop(&mut self) {
+        // A client may disconnect before it has received them.
+        if self.0.capacity() > MANY_MEMBERS {
+            free_elsewhere(std::mem::take(&mut self.0));
+        }
+    }
+}
 
 /// Entries of streams, by key.
 pub(crate) type Streams = Vec<(Name, Selection)>;

@@ -6,7 +6,7 @@ use crate::families::derived_set::{Derivation, Shown};
 use crate::families::elements::{ELEMENTS_PER_HOLD, write, write_score};
 use nagi_proto::resp::Writer;
 use nagi_store::types::sorted_set::NewSortedSet;
-use nagi_store::{Member, ScoreBound, SharedValue, SortedSetRef, Store, Text};
+use nagi_store::{Member, ScoreBound, SharedValue, SortedSetRef, Store, Text, free_elsewhere};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
@@ -50,6 +50,18 @@ pub(super) struct Search {
     /// In the requested order; the second number distinguishes members at the same distance.
     found: BTreeMap<(u64, u64), Point>,
     seen: u64,
+}
+
+/// Members from which on they are freed by another thread.
+const MANY_MEMBERS: usize = 1000;
+
+impl Drop for Search {
+    fn drop(&mut self) {
+        // A client may disconnect before it has received them.
+        if self.found.len() > MANY_MEMBERS {
+            free_elsewhere(std::mem::take(&mut self.found));
+        }
+    }
 }
 
 impl Search {

@@ -43,7 +43,7 @@ impl Members {
         let removed = db.remove_ranks(key, event, |set: Option<SortedSetRef<'_>>| {
             let Some(set) = set else { return 0..0 };
             let part = Part::all(0..set.len(), self.from_end).take(most);
-            part.visit(set, |member| members.push((member.to_owned_name(), member.score)));
+            part.visit(set, |member| members.push(member.to_owned_name(), member.score));
             part.ranks()
         })?;
         Ok(removed == most && left > most)
@@ -143,15 +143,15 @@ fn members(taken: Taken) -> Result<Option<(Name, Scored)>, Error> {
 /// Replies with one member that a blocked client was served.
 fn reply_flat(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
     let taken = members(taken)?;
-    let first = taken.as_ref().and_then(|(name, members)| Some((name, members.first()?)));
+    let first = taken.and_then(|(name, mut members)| Some((name, members.take_first()?)));
     let reply = &mut cx.reply;
     match first {
         None => reply.null_array(),
         Some((name, (member, score))) => {
             reply.array(3);
-            reply.bulk(name);
+            reply.bulk(&name);
             write(reply, member.value());
-            write_score(reply, *score);
+            write_score(reply, score);
         }
     }
     Ok(None)
@@ -159,21 +159,21 @@ fn reply_flat(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> 
 
 /// Replies with the members that a blocked client was served, as pairs after the key.
 fn reply_pairs(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
-    let Some((name, members)) = members(taken)? else {
+    let Some((name, mut members)) = members(taken)? else {
         cx.reply.null_array();
         return Ok(None);
     };
     cx.reply.array(2);
     cx.reply.bulk(&name);
     cx.reply.array(members.len());
-    let mut members = members.into_iter();
     Ok(Some(strides(move |reply| {
-        for (member, score) in members.by_ref().take(ELEMENTS_PER_HOLD as usize) {
+        for _ in 0..ELEMENTS_PER_HOLD {
+            let Some((member, score)) = members.take_first() else { break };
             reply.array(2);
             write(reply, member.value());
             write_score(reply, score);
         }
-        members.as_slice().is_empty()
+        members.is_empty()
     })))
 }
 
@@ -279,3 +279,23 @@ pub(crate) static BZMPOP: Command = Command {
     subcommands: &[],
     run: bzmpop,
 };
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn many_members_are_popped_in_order() {
+        let mut bench = Bench::new();
+        let members: String = (0..2000).map(|number| format!(" {number} m{number:04}")).collect();
+        bench.expect(&format!("ZADD z{members}"), ":2000|");
+        let pair = |number: i32| {
+            let score = number.to_string();
+            format!("*2|$5|m{number:04}|${}|{score}|", score.len())
+        };
+        let popped: String = (0..1500).map(pair).collect();
+        bench.expect("BZMPOP 0 1 z MIN COUNT 1500", &format!("*2|$1|z|*1500|{popped}"));
+        bench.expect("BZPOPMIN z 0", "*3|$1|z|$5|m1500|$4|1500|");
+        bench.expect("ZCARD z", ":499|");
+    }
+}
