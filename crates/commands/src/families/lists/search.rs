@@ -8,7 +8,7 @@ use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::types::list::Insertion;
-use nagi_store::{ListRef, Rope, Side, Text};
+use nagi_store::{CHUNK_BYTES, ListRef, Rope, Side, Text};
 use std::ops::ControlFlow;
 
 /// The family's rows.
@@ -24,7 +24,8 @@ const TOO_SMALL: Error = Error::fixed(
 
 /// Maximum elements that are compared while a latch is held.
 const COMPARED_PER_HOLD: u64 = 256;
-/// Maximum elements that are compared between two readings of the clock, and removed per hold.
+/// Maximum elements that are compared between two readings of the clock, and removed per hold,
+/// unless a comparison takes long.
 const COMPARED_PER_STEP: u64 = 64;
 /// Longest string that is compared while a latch is held.
 const QUICK_BYTES: usize = 1024;
@@ -41,6 +42,12 @@ fn wanted(args: Args<'_>, index: usize) -> Text<'_> {
 /// Whether the argument at `index` is short enough to search for it while a latch is held.
 fn is_quick(args: Args<'_>, index: usize) -> bool {
     length(args, index) <= QUICK_BYTES
+}
+
+/// Maximum elements that are compared with the argument at `index` between two readings of the
+/// clock.
+fn compared_per_step(args: Args<'_>, index: usize) -> u64 {
+    if length(args, index) > CHUNK_BYTES { 1 } else { COMPARED_PER_STEP }
 }
 
 /// Parses a count whose sign is the side from which to search.
@@ -72,6 +79,8 @@ struct Positions {
     wanted: u64,
     /// Elements that may still be compared.
     uncompared: u64,
+    /// Maximum elements that are compared in a step.
+    per_step: u64,
 }
 
 impl Positions {
@@ -80,7 +89,7 @@ impl Positions {
     fn go_on(&mut self, list: ListRef<'_>, element: &Text<'_>, mut found: impl FnMut(u64)) -> bool {
         let (begin, towards) = start_and_direction(self.from, list.len());
         let rank = self.next.unwrap_or(begin);
-        let most = COMPARED_PER_STEP.min(self.uncompared);
+        let most = self.per_step.min(self.uncompared);
         self.uncompared -= most;
         self.next = list.search(element, rank, towards, most, |rank| {
             if self.skipped > 0 {
@@ -129,8 +138,9 @@ impl Report {
                 return Err(Error::SYNTAX);
             }
         }
-        let wanted = count.unwrap_or(1);
-        let positions = Positions { from, next: None, skipped: rank - 1, wanted, uncompared };
+        let (wanted, per_step) = (count.unwrap_or(1), compared_per_step(args, 2));
+        let skipped = rank - 1;
+        let positions = Positions { from, next: None, skipped, wanted, uncompared, per_step };
         Ok(Report { positions, count: count.map(|_| (positions, 0)), is_found: false })
     }
 
@@ -230,6 +240,7 @@ fn lrem<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         }
     }
     let (mut next, mut left, mut removed) = (None, count, 0);
+    let most = compared_per_step(args, 3);
     multi_key::claimed(cx, Claimed::all(&LREM.keys), move |cx, slice| {
         let (key, element, limit) = (cx.key(cx.args.at(1)), wanted(cx.args, 3), limit(cx));
         loop {
@@ -239,7 +250,7 @@ fn lrem<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             let rest = elements(shared.as_ref()).and_then(|list| {
                 let (begin, towards) = start_and_direction(from, list.len());
                 let rank = next.unwrap_or(begin);
-                list.search(&element, rank, towards, COMPARED_PER_STEP, |rank| {
+                list.search(&element, rank, towards, most, |rank| {
                     ranks.push(rank);
                     left -= 1;
                     if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -300,7 +311,7 @@ fn linsert<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             }
         }
     }
-    let mut next = 0;
+    let (mut next, most) = (0, compared_per_step(args, 3));
     multi_key::claimed(cx, Claimed::all(&LINSERT.keys), move |cx, slice| {
         let (key, pivot, limit) = (cx.key(cx.args.at(1)), wanted(cx.args, 3), limit(cx));
         let shared = shared_list(cx, key)?;
@@ -310,7 +321,7 @@ fn linsert<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         };
         let mut found = None;
         while found.is_none() {
-            let rest = list.search(&pivot, next, Side::End, COMPARED_PER_STEP, |rank| {
+            let rest = list.search(&pivot, next, Side::End, most, |rank| {
                 found = Some(rank);
                 ControlFlow::Break(())
             });
@@ -435,6 +446,28 @@ mod tests {
         let elements: String = (0..10_000).map(|at| format!(" {}", element(at))).collect();
         bench.expect(&format!("RPUSH l{elements}"), ":10000|");
         bench
+    }
+
+    /// They are compared one at a time.
+    #[test]
+    fn long_elements_are_found_inserted_beside_and_removed() {
+        let mut bench = Bench::new();
+        let [first, other] = ["x", "y"].map(|byte| byte.repeat(70_000));
+        let mut check = |words: &[&str], reply: &str| {
+            assert_eq!(bench.call(words), reply, "{}", words[0]);
+        };
+        check(&["RPUSH", "l", &first, "a", &other, &first, "b", &other, &first], ":7|");
+        check(&["LPOS", "l", &first, "RANK", "-2"], ":3|");
+        check(&["LPOS", "l", &first, "COUNT", "0"], "*3|:0|:3|:6|");
+        check(&["LPOS", "l", &first, "COUNT", "0", "MAXLEN", "6"], "*2|:0|:3|");
+        check(&["LPOS", "l", &other, "RANK", "2", "MAXLEN", "5"], "$-1|");
+        check(&["LINSERT", "l", "AFTER", &other, "c"], ":8|");
+        check(&["LINSERT", "l", "BEFORE", &"z".repeat(70_000), "c"], ":-1|");
+        check(&["LREM", "l", "-2", &first], ":2|");
+        check(&["LPOS", "l", &first, "COUNT", "0"], "*1|:0|");
+        check(&["LREM", "l", "0", &other], ":2|");
+        check(&["LREM", "l", "1", &first], ":1|");
+        check(&["LRANGE", "l", "0", "-1"], "*3|$1|a|$1|c|$1|b|");
     }
 
     #[test]
