@@ -31,7 +31,7 @@ const ALLOCATING: [&str; 21] = [
 ];
 
 /// Scripts that run without end, most of them in places where no line of the script is executed.
-const ENDLESS: [&str; 19] = [
+const ENDLESS: [&str; 20] = [
     "while true do end",
     "repeat until false",
     "local function f() return f() end return f()",
@@ -53,6 +53,8 @@ const ENDLESS: [&str; 19] = [
     "while true do redis.pcall('NOSUCH') end",
     "local t = {} for i = 1, 900 do t = {t, t} end return t",
     "local t = {} for i = 1, 900 do t = {t, t} end return cjson.encode(t)",
+    "local f = coroutine.wrap(function() while true do end end) pcall(f) \
+     while true do pcall(function() while true do end end) end",
 ];
 
 /// Checks that scripts run, and that a client without scripts is served.

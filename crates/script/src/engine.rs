@@ -320,16 +320,8 @@ impl Engine {
                 return Ok(VmState::Continue);
             }
             state.ended.set(Some(why));
-            note_end(&state, lua);
             state.is_watched.set(false);
-            // A script may catch the error by `pcall` in a loop, but not at every instruction.
-            let at_each = HookTriggers::new().every_nth_instruction(1);
-            let state = Rc::clone(&state);
-            lua.set_global_hook(at_each, move |lua, _| {
-                note_end(&state, lua);
-                Err(mlua::Error::runtime(why))
-            })?;
-            Err(mlua::Error::runtime(why))
+            end_at_each(&state, lua, why)
         })
     }
 
@@ -359,6 +351,17 @@ impl Engine {
         let text = self.state.ended.get().unwrap_or(&text);
         Failure { message: format!("ERR {text}").into_bytes(), is_counted: false }
     }
+}
+
+/// Ends a script at this instruction and at each further one: it may catch the error by `pcall` in
+/// a loop, but not at every instruction. Each coroutine counts its own instructions, so the hook
+/// makes each one in which it is called count by one.
+fn end_at_each(state: &Rc<State>, lua: &Lua, why: &'static str) -> mlua::Result<VmState> {
+    note_end(state, lua);
+    let at_each = HookTriggers::new().every_nth_instruction(1);
+    let shared = Rc::clone(state);
+    lua.set_global_hook(at_each, move |lua, _| end_at_each(&shared, lua, why))?;
+    Err(mlua::Error::runtime(why))
 }
 
 /// Records the place of the function in which a script is ended.

@@ -266,6 +266,8 @@ fn a_script_is_ended_wherever_it_is() {
         "local f = function() while true do end end while true do pcall(f) end",
         "local f = function() while true do end end while true do xpcall(f, f) end",
         "coroutine.wrap(function() while true do end end)()",
+        "local f = coroutine.wrap(function() while true do end end) pcall(f) \
+         while true do pcall(function() while true do end end) end",
         "return string.find(('a'):rep(200000), ('.-'):rep(100) .. 'b')",
         "local s = ('a'):rep(2e6) return s:find(('a'):rep(1e6) .. 'b', 1, true)",
         "return ('x'):rep(2e6):find('%bxy')",
