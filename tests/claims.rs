@@ -233,3 +233,21 @@ fn commands_that_have_begun_end_even_if_their_client_disconnects() {
         witness.check("PING", "+PONG\r\n");
     }
 }
+
+/// Each claimed key takes memory.
+#[test]
+fn a_script_claims_everything_instead_of_very_many_keys() {
+    let server = Server::nagi_with(&["--workers", "1"]);
+    let [mut script, mut writer, mut other] = [(); 3].map(|()| server.connect_resp());
+    let text = "for i = 1, 65537 do redis.call('EXISTS', i) end redis.call('SET', 'mark', 1) \
+                while redis.call('PUBSUB', 'NUMSUB', 'end')[2] == 0 do end \
+                return redis.call('EXISTS', 'free')";
+    script.send(encode_command(&["EVAL", text, "0"]));
+    let has_claimed = || (other.run("DBSIZE") == Reply::Integer(1)).then_some(());
+    until("the script to claim its keys", has_claimed).expect("it does");
+    // The script would see this change if it had not claimed the key.
+    writer.send(encode_command(&["SET", "free", "1"]));
+    other.run("SUBSCRIBE end");
+    script.expect(":0\r\n");
+    writer.expect("+OK\r\n");
+}

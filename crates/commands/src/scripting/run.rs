@@ -19,6 +19,10 @@ use std::time::{Duration, Instant};
 /// The interval in which a script that waits for a key checks for its end.
 const WAIT: Duration = Duration::from_millis(20);
 
+/// The number of claimed keys from which a script claims everything instead of a further one: each
+/// claimed key takes memory.
+const MOST_KEYS: usize = 65_536;
+
 /// The script thread's counters and memory accounting: each worker has its own as well.
 pub(super) struct ThreadContext {
     pub(super) counters: Arc<Counters>,
@@ -96,7 +100,7 @@ pub(super) struct Run {
     /// The client on whose behalf commands run; their replies go to the script.
     pub(super) client: Client,
     pub(super) claim: Claim,
-    /// The claimed keys, each with the intent of its claim.
+    /// The claimed keys, each with the intent of its claim; none if everything is claimed.
     held: HashMap<Name, Intent>,
     holds_everything: bool,
     /// Whether its commands may only read.
@@ -149,7 +153,8 @@ impl Run {
         self.held.insert(key.into(), intent);
     }
 
-    /// Claims a further key, unless it is claimed with a sufficient intent already.
+    /// Claims a further key, unless it is claimed with a sufficient intent already. If very many
+    /// keys are claimed, claims everything instead.
     pub(super) fn claim(
         &mut self,
         store: &Store,
@@ -165,6 +170,9 @@ impl Run {
         };
         if self.holds_everything || is_held {
             return Ok(());
+        }
+        if self.held.len() >= MOST_KEYS {
+            return self.claim_everything(store, context, is_to_end);
         }
         let db = store.database(0, &context.counters, self.now_ms);
         self.grow(db, context, Some((key, intent)), is_to_end)?;
@@ -183,6 +191,8 @@ impl Run {
             let db = store.database(0, &context.counters, self.now_ms);
             self.grow(db, context, None, is_to_end)?;
             self.holds_everything = true;
+            self.claim.release_names();
+            self.held = HashMap::new();
         }
         Ok(())
     }

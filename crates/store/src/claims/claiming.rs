@@ -215,6 +215,14 @@ impl Claim {
         true
     }
 
+    /// Releases the names of a claim that has been extended to the whole keyspace, which includes
+    /// them. Every batch must have seen the extension ([`Growth::Held`]).
+    pub fn release_names(&mut self) {
+        self.release(|| false);
+        self.taken = Vec::new();
+        self.charge.set(0);
+    }
+
     /// Returns a claim of the same owner for additional names. Names held by this claim count as
     /// held by it.
     #[must_use]

@@ -350,6 +350,27 @@ fn claim_grows_to_the_whole_keyspace_once_nothing_else_is_claimed() {
 }
 
 #[test]
+fn claim_on_the_whole_keyspace_needs_no_names() {
+    let world = Fixture::new();
+    let [script, early, late] = [(); 3].map(|()| Claimant::new());
+    let mut claim = world.held(&[1], Intent::Write);
+    let first_wait = world.claims.meet(1, Intent::Read, &early.waker);
+    for name in [Some(2), None] {
+        let growth = world.grow(&mut claim, name, &mut Growing::default(), &script);
+        assert_eq!(growth, Growth::Held);
+    }
+    claim.release_names();
+    assert_eq!(early.calls(), 1, "the name is free");
+    let second_wait = world.claims.meet(1, Intent::Read, &early.waker);
+    let late_wait = world.claims.meet(2, Intent::Read, &late.waker);
+    assert!(second_wait.is_some() && late_wait.is_some(), "everything is claimed");
+    drop((first_wait, claim));
+    assert_eq!([early.calls(), late.calls()], [2, 1]);
+    drop((second_wait, late_wait));
+    assert!(world.is_forgotten());
+}
+
+#[test]
 fn announced_claims_are_no_claims() {
     let world = Fixture::new();
     let announcement = Announcement::new(&world.claims, &world.quiescence);
