@@ -31,7 +31,7 @@ const ALLOCATING: [&str; 21] = [
 ];
 
 /// Scripts that run without end, most of them in places where no line of the script is executed.
-const ENDLESS: [&str; 20] = [
+const ENDLESS: [&str; 22] = [
     "while true do end",
     "repeat until false",
     "local function f() return f() end return f()",
@@ -55,6 +55,8 @@ const ENDLESS: [&str; 20] = [
     "local t = {} for i = 1, 900 do t = {t, t} end return cjson.encode(t)",
     "local f = coroutine.wrap(function() while true do end end) pcall(f) \
      while true do pcall(function() while true do end end) end",
+    "return load(collectgarbage)",
+    "table.insert({}, -2147483648, 1)",
 ];
 
 /// Checks that scripts run, and that a client without scripts is served.

@@ -179,6 +179,8 @@ static int luaB_collectgarbage (lua_State *L) {
   int o = luaL_checkoption(L, 1, "collect", opts);
   int ex = luaL_optint(L, 2, 0);
   int res = lua_gc(L, optsnum[o], ex);
+  if (optsnum[o] == LUA_GCCOLLECT || optsnum[o] == LUA_GCSTEP)
+    lua_callcounthook(L);  /* nagi: it takes as long as many instructions */
   switch (optsnum[o]) {
     case LUA_GCCOUNT: {
       int b = lua_gc(L, LUA_GCCOUNTB, 0);
@@ -263,6 +265,21 @@ static int luaB_loadstring (lua_State *L) {
 }
 
 
+/* nagi: parts of a chunk, and their calls, since the last call of the hook */
+#define STEPSPERHOOK	10000
+#define BYTESPERSTEP	64
+
+static __thread size_t steps;
+
+static void count (lua_State *L, size_t n) {
+  steps += n;
+  if (steps > STEPSPERHOOK) {
+    steps = 0;
+    lua_callcounthook(L);
+  }
+}
+
+
 /*
 ** Reader for generic `load' function: `lua_load' uses the
 ** stack for internal stuff, so the reader cannot change the
@@ -279,8 +296,11 @@ static const char *generic_reader (lua_State *L, void *ud, size_t *size) {
     return NULL;
   }
   else if (lua_isstring(L, -1)) {
+    const char *s;
     lua_replace(L, 3);  /* save string in a reserved stack slot */
-    return lua_tolstring(L, 3, size);
+    s = lua_tolstring(L, 3, size);
+    count(L, 1 + *size/BYTESPERSTEP);  /* nagi */
+    return s;
   }
   else luaL_error(L, "reader function must return a string");
   return NULL;  /* to avoid warnings */

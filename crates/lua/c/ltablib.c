@@ -19,11 +19,35 @@
 #define aux_getn(L,n)	(luaL_checktype(L, n, LUA_TTABLE), luaL_getn(L, n))
 
 
+/* nagi: elements, comparisons without a function, parts of compared strings and
+   calls of C functions since the last call of the hook; functions in Lua are
+   counted by their instructions */
+#define STEPSPERHOOK	10000
+#define STEPSPERCALL	100
+#define BYTESPERSTEP	64
+
+static __thread size_t steps;
+
+static void count (lua_State *L, size_t n) {
+  steps += n;
+  if (steps > STEPSPERHOOK) {
+    steps = 0;
+    lua_callcounthook(L);
+  }
+}
+
+static void countcall (lua_State *L, int f) {
+  if (lua_iscfunction(L, f))
+    count(L, STEPSPERCALL);
+}
+
+
 static int foreachi (lua_State *L) {
   int i;
   int n = aux_getn(L, 1);
   luaL_checktype(L, 2, LUA_TFUNCTION);
   for (i=1; i <= n; i++) {
+    countcall(L, 2);  /* nagi */
     lua_pushvalue(L, 2);  /* function */
     lua_pushinteger(L, i);  /* 1st argument */
     lua_rawgeti(L, 1, i);  /* 2nd argument */
@@ -41,6 +65,7 @@ static int foreach (lua_State *L) {
   luaL_checktype(L, 2, LUA_TFUNCTION);
   lua_pushnil(L);  /* first key */
   while (lua_next(L, 1)) {
+    countcall(L, 2);  /* nagi */
     lua_pushvalue(L, 2);  /* function */
     lua_pushvalue(L, -3);  /* key */
     lua_pushvalue(L, -3);  /* value */
@@ -100,6 +125,7 @@ static int tinsert (lua_State *L) {
       pos = luaL_checkint(L, 2);  /* 2nd argument is the position */
       if (pos > e) e = pos;  /* `grow' array if necessary */
       for (i = e; i > pos; i--) {  /* move up elements */
+        count(L, 1);  /* nagi */
         lua_rawgeti(L, 1, i-1);
         lua_rawseti(L, 1, i);  /* t[i] = t[i-1] */
       }
@@ -123,6 +149,7 @@ static int tremove (lua_State *L) {
   luaL_setn(L, 1, e - 1);  /* t.n = n-1 */
   lua_rawgeti(L, 1, pos);  /* result = t[pos] */
   for ( ;pos<e; pos++) {
+    count(L, 1);  /* nagi */
     lua_rawgeti(L, 1, pos+1);
     lua_rawseti(L, 1, pos);  /* t[pos] = t[pos+1] */
   }
@@ -175,27 +202,19 @@ static void set2 (lua_State *L, int i, int j) {
   lua_rawseti(L, 1, j);
 }
 
-/* nagi: comparisons without a function, and parts of compared strings, since
-   the last call of the hook */
-#define STEPSPERHOOK	10000
-#define BYTESPERSTEP	64
-
-static __thread size_t steps;
-
-static void count (lua_State *L, int a) {
-  steps++;
+/* nagi: a comparison without a function */
+static void countcomp (lua_State *L, int a) {
+  size_t n = 1;
   if (lua_type(L, a) == LUA_TSTRING)
-    steps += lua_objlen(L, a)/BYTESPERSTEP;
-  if (steps > STEPSPERHOOK) {
-    steps = 0;
-    lua_callcounthook(L);
-  }
+    n += lua_objlen(L, a)/BYTESPERSTEP;
+  count(L, n);
 }
 
 
 static int sort_comp (lua_State *L, int a, int b) {
   if (!lua_isnil(L, 2)) {  /* function? */
     int res;
+    countcall(L, 2);  /* nagi */
     lua_pushvalue(L, 2);
     lua_pushvalue(L, a-1);  /* -1 to compensate function */
     lua_pushvalue(L, b-2);  /* -2 to compensate function and `a' */
@@ -205,7 +224,7 @@ static int sort_comp (lua_State *L, int a, int b) {
     return res;
   }
   else {  /* a < b? */
-    count(L, a);  /* nagi */
+    countcomp(L, a);  /* nagi */
     return lua_lessthan(L, a, b);
   }
 }
