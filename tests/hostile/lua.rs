@@ -109,6 +109,25 @@ fn scripts_that_go_on_without_end_can_be_ended() {
     assert!(server.is_running() && !server.log().contains("panicked"), "{}", server.log());
 }
 
+/// The pattern nearly matches at every position of the key: the comparison takes minutes.
+#[test]
+fn a_script_can_be_ended_within_a_command() {
+    let mut server = Server::nagi_with(&["--busy-reply-threshold", "20"]);
+    let [mut script, mut other] = [(); 2].map(|()| server.connect_resp());
+    let key = "a".repeat(4_000_000);
+    other.check_raw(encode_command(&["SET", key.as_str(), "1"]), "+OK\r\n");
+    let pattern = format!("*{}b", "a".repeat(50_000));
+    for text in ["return redis.call('KEYS', ARGV[1])", "return redis.pcall('KEYS', ARGV[1])"] {
+        script.send(encode_command(&["EVAL", text, "0", pattern.as_str()]));
+        until_busy(&mut other);
+        other.check("SCRIPT KILL", "+OK\r\n");
+        let ended = error(&script.reply());
+        assert!(ended.starts_with("ERR the script was ended during a command"), "{text}: {ended}");
+        check_alive(&mut script);
+    }
+    assert!(server.is_running() && !server.log().contains("panicked"), "{}", server.log());
+}
+
 /// A client that disconnects does not end its script, which may have changed data. SCRIPT KILL ends
 /// the script, and so does a shutdown of the server.
 #[test]

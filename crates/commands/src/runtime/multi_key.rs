@@ -50,6 +50,14 @@ impl Claimed {
     fn intent(&self) -> Intent {
         self.intent.unwrap_or_else(|| self.keys.intent())
     }
+
+    /// The progress of work that has begun. A request that writes must be completed then.
+    fn begun(&self) -> JobProgress {
+        match self.intent() {
+            Intent::Read => JobProgress::NEXT_TICK,
+            Intent::Write => JobProgress::COMMITTED,
+        }
+    }
 }
 
 /// Claims all keys of the request, then calls `visit` with each in turn, the accumulated result and
@@ -130,7 +138,7 @@ pub(crate) fn claimed_then(
 ) -> Result<(), Error> {
     let mut work = at_one_time(work);
     if cx.db.is_claimed() {
-        return unclaimed(cx, work);
+        return unclaimed(cx, claimed.begun(), work);
     }
     let mut stage = Stage::begin(cx, claimed);
     cx.start(Box::new(move |cx| {
@@ -160,15 +168,17 @@ fn at_one_time(
 }
 
 /// Calls `work` slice by slice until it is done, for a request whose keys are claimed already.
+/// `begun` is the progress after each slice of the work.
 fn unclaimed(
     cx: &mut Context<'_>,
+    begun: JobProgress,
     mut work: impl FnMut(&mut Context<'_>, Slice) -> Result<Worked, Error> + Send + 'static,
 ) -> Result<(), Error> {
     let mut rest: Option<Job> = None;
     cx.start(Box::new(move |cx| {
         if rest.is_none() {
             match work(cx, Slice::begin())? {
-                Worked::Unfinished => return Ok(JobProgress::NEXT_TICK),
+                Worked::Unfinished => return Ok(begun),
                 Worked::Done => return Ok(JobProgress::Done),
                 Worked::Then(job) => rest = Some(job),
             }
@@ -255,11 +265,7 @@ impl Stage {
         slice: Slice,
         work: &mut impl FnMut(&mut Context<'_>, Slice) -> Result<Worked, Error>,
     ) -> Result<Outcome, Error> {
-        // A request that writes must be completed once it has begun.
-        let more = match claimed.intent() {
-            Intent::Read => JobProgress::NEXT_TICK,
-            Intent::Write => JobProgress::COMMITTED,
-        };
+        let more = claimed.begun();
         Ok(match self {
             Stage::Gathering(walk, claiming, awaited) => {
                 match gather(cx, claimed, slice, walk, awaited, Some(claiming)) {
@@ -476,6 +482,13 @@ mod tests {
     use crate::testing::Bench;
     use nagi_proto::Span;
     use std::task::Waker;
+
+    #[test]
+    fn requests_that_write_are_completed() {
+        static KEYS: Keys = Keys::one(Access::RW);
+        assert_eq!(Claimed::all(&KEYS).begun(), JobProgress::COMMITTED);
+        assert_eq!(Claimed::to_read(&KEYS).begun(), JobProgress::NEXT_TICK);
+    }
 
     #[test]
     fn a_key_is_claimed_with_the_intent_of_its_group() {

@@ -28,6 +28,9 @@ const FEW_BYTES: usize = 4096;
 /// The interval in which a script that waits for a command checks for its end.
 const WAIT: Duration = Duration::from_millis(20);
 
+/// The error of a command during which the script is ended before the command changes data.
+const ENDED: Error = Error::fixed("ERR the script was ended during a command");
+
 /// The host of the Lua engines, through which the running script reaches the server. `run` is
 /// `None` between two scripts.
 pub(super) struct Caller<S> {
@@ -152,9 +155,7 @@ fn admitted(
     if let Some(error) = gate::refusal(reasons, flags) {
         return Err(refused(error));
     }
-    claim(server, context, run, entry, args).map_err(|Ended| {
-        refused(Error::fixed("ERR the script was ended while it waited for a key"))
-    })?;
+    claim(server, context, run, entry, args).map_err(|Ended| refused(ENDED))?;
     Ok(entry)
 }
 
@@ -222,8 +223,9 @@ pub(super) fn execute_unchecked(
     }
 }
 
-/// Executes a command until it is complete. `is_of_script` is whether the script called it, so that
-/// the permissions of the script's user apply.
+/// Executes a command until it is complete. `is_of_script` is whether the script called it: then
+/// the permissions of the script's user apply, and the command ends with the script unless it may
+/// have changed data.
 fn execute(
     server: &impl ScriptingServer,
     context: &ThreadContext,
@@ -268,13 +270,25 @@ fn execute(
         // A command that the user may not run has not written.
         run.has_written |= is_first_write && runs;
         drop(batch);
-        match suspension.as_ref().map(|suspended| suspended.when) {
-            None => return,
-            Some(When::NextTick | When::RoomForReplies) => {}
-            Some(When::Woken | When::Served) => thread::park_timeout(WAIT),
+        let Some(suspended) = &suspension else { return };
+        if is_of_script && !suspended.is_committed && server.scripts().is_to_end(run.number) {
+            return give_up(context, run, entry, output);
+        }
+        match suspended.when {
+            When::NextTick | When::RoomForReplies => {}
+            When::Woken | When::Served => thread::park_timeout(WAIT),
         }
         began = Instant::now();
     }
+}
+
+/// Replies with an error to a command that ends with its script. It may have written a part of its
+/// reply.
+fn give_up(context: &ThreadContext, run: &Run, entry: &Entry, output: &mut Output) {
+    output.clear(KEPT_BYTES);
+    context.tally.count_failure(entry.index);
+    context.tally.count_error(&ENDED.0);
+    Writer::new(output, run.client.version).error(&ENDED.0);
 }
 
 /// Starts a command, unless the user lacks the permission for it. Returns whether it was started.
