@@ -27,6 +27,10 @@ type Called<'e> = (Callee, Function, &'e dyn Display);
 /// Lua instructions between two checks whether a script must end.
 const STRIDE: u32 = 10_000;
 
+/// Lua's default settings of the garbage collector, in percent.
+const PAUSE: i32 = 200;
+const STEP_MULTIPLIER: i32 = 200;
+
 /// A Lua state with its scripts.
 pub struct Engine {
     sandbox: Sandbox,
@@ -116,6 +120,14 @@ impl Engine {
         let restored = limit.and_then(|limit| lua.set_memory_limit(limit));
         debug_assert!(collected.is_ok() && restored.is_ok(), "{collected:?} {restored:?}");
         self.note_room();
+    }
+
+    /// Undoes what a script has set with `collectgarbage`. Returns whether it has set a pause.
+    fn reset_collector(&self) -> bool {
+        let lua = &self.sandbox.lua;
+        lua.gc_restart();
+        lua.gc_set_step_multiplier(STEP_MULTIPLIER);
+        lua.gc_set_pause(PAUSE) != PAUSE
     }
 
     /// Delays the next collection until an eighth of the memory that is free now has been used.
@@ -260,10 +272,11 @@ impl Engine {
             let mut replying = Replying { out, client, script, meter, host };
             replying.value(&returned, 0).map_err(|error| self.unplaced(&error))
         });
-        self.sandbox.lua.gc_restart();
+        let had_pause = self.reset_collector();
         self.state.shed_room();
-        if done.is_err() {
-            // The script may have filled the memory up to the limit, and has left only garbage.
+        if done.is_err() || had_pause {
+            // The script may have filled the memory up to the limit, and has left only garbage; or
+            // its pause may delay the next collection.
             self.collect();
         }
         done.map_err(|failure| self.ended(called.2).unwrap_or(failure))

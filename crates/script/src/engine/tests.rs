@@ -405,6 +405,17 @@ fn memory_that_scripts_leave_is_freed() {
 }
 
 #[test]
+fn settings_of_the_collector_last_as_long_as_their_script() {
+    let mut engine = engine(u32::MAX);
+    for setting in ["setpause", "setstepmul"] {
+        let text = format!("return collectgarbage('{setting}', 1000)");
+        for _ in 0..2 {
+            assert_eq!(run(&mut engine, &text), ":200|", "{setting}");
+        }
+    }
+}
+
+#[test]
 fn memory_has_a_limit() {
     let mut engine = engine(u32::MAX);
     for text in [
