@@ -20,6 +20,7 @@ pub(crate) fn single(lua: &Lua, name: &str, value: Value) -> mlua::Result<Value>
 
 /// Writes Lua values as a reply.
 pub(crate) struct Replying<'w, 'o> {
+    pub(crate) lua: &'w Lua,
     pub(crate) out: &'w mut Writer<'o>,
     /// The client's protocol version.
     pub(crate) client: Version,
@@ -64,12 +65,14 @@ impl Replying<'_, '_> {
         } else if let Some(value) = as_number(&table.raw_get("double")?) {
             self.out.decimal(&decimal::score(value));
         } else if let Value::Table(map) = table.raw_get("map")? {
+            let map = self.kept(map)?;
             self.out.map(count(&map)?);
             map.for_each(|key: Value, value: Value| {
                 self.value(&key, depth + 1)?;
                 self.value(&value, depth + 1)
             })?;
         } else if let Value::Table(set) = table.raw_get("set")? {
+            let set = self.kept(set)?;
             self.out.set(count(&set)?);
             set.for_each(|member: Value, _: Value| self.value(&member, depth + 1))?;
         } else if let Value::String(digits) = table.raw_get("big_number")? {
@@ -95,6 +98,19 @@ impl Replying<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// A table with the same pairs, none of which disappears while they are counted and written: a
+    /// collection removes pairs from weak tables.
+    fn kept(&self, table: Table) -> mlua::Result<Table> {
+        let mode: Option<Value> =
+            table.metatable().map(|metatable| metatable.raw_get("__mode")).transpose()?;
+        if mode.is_none_or(|mode| mode.is_nil()) {
+            return Ok(table);
+        }
+        let kept = self.lua.create_table()?;
+        table.for_each(|key: Value, value: Value| kept.raw_set(key, value))?;
+        Ok(kept)
     }
 
     fn error(&mut self, text: &mlua::String, is_counted: bool) -> mlua::Result<()> {

@@ -268,8 +268,8 @@ impl Engine {
         *self.state.ended_at.borrow_mut() = None;
         let done = self.execute(&called, (keys, arguments)).and_then(|returned| {
             let (script, host) = (self.state.version.get(), &self.state.host);
-            let meter = Meter::new(&self.sandbox.lua);
-            let mut replying = Replying { out, client, script, meter, host };
+            let (lua, meter) = (&self.sandbox.lua, Meter::new(&self.sandbox.lua));
+            let mut replying = Replying { lua, out, client, script, meter, host };
             replying.value(&returned, 0).map_err(|error| self.unplaced(&error))
         });
         let had_pause = self.reset_collector();

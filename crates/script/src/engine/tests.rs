@@ -105,6 +105,24 @@ fn values_become_replies() {
     }
 }
 
+/// Garbage is collected while a reply is written, which removes pairs from weak tables.
+#[test]
+fn replies_of_weak_tables_have_the_announced_length() {
+    for (text, announced, lines) in [
+        // In RESP2, a pair counts as two. Its value has a line for its length.
+        ("t = setmetatable({}, {__mode = 'v'}) ADD t[i] = {i} REPLY {map = t}", 2, 3),
+        ("t = setmetatable({}, {__mode = 'k'}) ADD t[{i}] = true REPLY {set = t}", 1, 2),
+    ] {
+        let text = text.replace("ADD", "collectgarbage('stop') for i = 1, 50000 do");
+        let text = text.replace("REPLY", "end collectgarbage('restart') return");
+        let reply = run(&mut engine(u32::MAX), &format!("local {text}"));
+        let (header, elements) = reply.split_once('|').unwrap();
+        let length: usize = header.trim_start_matches('*').parse().unwrap();
+        let found = elements.matches('|').count();
+        assert_eq!(found * announced, length * lines, "{text}");
+    }
+}
+
 #[test]
 fn replies_become_values() {
     let mut engine = engine(u32::MAX);
