@@ -213,7 +213,9 @@ fn refusals_are_logged() {
 #[test]
 fn refusals_within_scripts_and_transactions_say_so() {
     for server in both() {
-        let (mut ann, mut admin) = connected(&server, "~a +get +eval +multi +exec");
+        let rules = "~a +get +eval +multi +exec +client|setname";
+        let (mut ann, mut admin) = connected(&server, rules);
+        ann.check("CLIENT SETNAME caller", "+OK\r\n");
         let refused = ann.run_words(&["EVAL", "return redis.call('GET', 'x')", "0"]);
         let told = format!("{refused:?}");
         let is_redis_7 = server.log().contains("Redis version=");
@@ -223,6 +225,13 @@ fn refusals_within_scripts_and_transactions_say_so() {
         let log = admin.run("ACL LOG");
         let contexts: Vec<String> = log.list().iter().map(|entry| entry.list()[5].text()).collect();
         assert_eq!(contexts, ["multi", "lua"], "{log:?}");
+        // Also that of the script shows the client that has sent the request.
+        for entry in log.list() {
+            let client = entry.list()[13].text();
+            for field in [" addr=127.0.0.1:", " name=caller ", " user=ann "] {
+                assert!(client.contains(field), "{client}");
+            }
+        }
     }
 }
 

@@ -198,14 +198,22 @@ fn note_refusal<C: CommandSet>(cx: &Context<'_, C>, reason: Reason, object: &[u8
 }
 
 fn note<C: CommandSet>(cx: &Context<'_, C>, reason: Reason, object: &[u8], user: &[u8]) {
+    let is_in_script = cx.client.restrictions.contains(Restrictions::IN_SCRIPT);
     let is_in_transaction = cx.client.is_executing || cx.client.transaction.is_some();
     let context = match is_in_transaction {
-        _ if cx.client.restrictions.contains(Restrictions::IN_SCRIPT) => "lua",
+        _ if is_in_script => "lua",
         true => "multi",
         false => "toplevel",
     };
     let refused = Refused { reason, context, object, user };
-    add(cx.server, refused, (&cx.client.info, cx.args.bytes().len()), cx.db.now_ms());
+    // As in Redis, the entry of a script shows the client that has called it; that may be gone.
+    let id = cx.client.info.id;
+    let caller = if is_in_script { cx.server.client(id) } else { None };
+    let client = match &caller {
+        Some(caller) => (&**caller, 0),
+        None => (&*cx.client.info, cx.args.bytes().len()),
+    };
+    add(cx.server, refused, client, cx.db.now_ms());
 }
 
 /// Adds an entry to ACL LOG for a client with a request of this length.

@@ -447,6 +447,8 @@ impl<S: ScriptingServer> ScriptThread<S> {
             id: task.client,
             address: SCRIPT_ADDRESS.to_owned(),
             http_client: task.http_client.clone(),
+            connected_at_ms: time.now_ms,
+            active_at_ms: time.now_ms.into(),
             ..ClientInfo::default()
         };
         info.mark(Marks::NO_TOUCH, !task.touches);
