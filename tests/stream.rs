@@ -427,6 +427,36 @@ fn clients_wait_for_entries_and_are_notified_that_a_group_is_gone() {
     waiters[0].check("XREAD BLOCK 1 STREAMS s $", "*-1\r\n");
 }
 
+/// As in Redis 8.0.6, a change that adds no entry is no reason for them to try again: a consumer that
+/// was deleted is not created, and one that exists remains idle.
+#[test]
+fn a_change_without_an_entry_leaves_consumers_that_wait_as_they_are() {
+    for streams in ["s >", "t s > >"] {
+        let server = Server::nagi();
+        let (mut waiter, mut other) = (server.connect_resp(), server.connect_resp());
+        other.check("XADD s 1-1 a b", "$3\r\n1-1\r\n");
+        other.check("XGROUP CREATE s g $", "+OK\r\n");
+        other.check("XGROUP CREATE t g $ MKSTREAM", "+OK\r\n");
+        let read = format!("XREADGROUP GROUP g c BLOCK 0 STREAMS {streams}");
+        waiter.send(encode_command(&words(&read)));
+        until_blocked(&mut other, 1);
+        let idle_ms = |client: &mut Connection| {
+            client.run("XINFO CONSUMERS s g").list()[0].list()[5].integer()
+        };
+        until("the consumer to be idle", || (idle_ms(&mut other) > 100).then_some(())).unwrap();
+        other.check("XDEL s 1-1", ":1\r\n");
+        assert!(idle_ms(&mut other) > 100, "{streams}");
+        other.check("XGROUP DELCONSUMER s g c", ":0\r\n");
+        other.check("XINFO CONSUMERS s g", "*0\r\n");
+        other.check("XSETID s 1-5", "+OK\r\n");
+        other.check("XINFO CONSUMERS s g", "*0\r\n");
+        other.check("XADD s 2-1 a b", "$3\r\n2-1\r\n");
+        let entry = "*2\r\n$3\r\n2-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n";
+        waiter.expect(format!("*1\r\n*2\r\n$1\r\ns\r\n*1\r\n{entry}"));
+        assert_eq!(other.run("XINFO CONSUMERS s g").list().len(), 1, "{streams}");
+    }
+}
+
 /// No request removes such a stream.
 #[test]
 fn consumers_are_notified_that_their_stream_has_expired_or_was_evicted() {

@@ -15,7 +15,7 @@ use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, K
 use nagi_proto::Args;
 use nagi_store::types::collection::Limits;
 use nagi_store::types::stream::{GroupMember, NoGroup, PART_ENTRIES};
-use nagi_store::{Database, Kind, Selection, StreamId, WrongType};
+use nagi_store::{Database, Kind, Selection, StreamId, Value, WrongType};
 use std::ops::Range;
 
 /// The family's rows.
@@ -232,6 +232,20 @@ impl GroupReading {
         GroupMember { group: &self.group, consumer: &self.consumer }
     }
 
+    /// Whether a client that waits, which reads only new entries, would be served now: with entries
+    /// of any of its streams, or with an error.
+    fn would_serve(&self, db: Database<'_>, may_take: &dyn Fn(&[u8]) -> bool) -> bool {
+        let would_serve = |name: &Name| {
+            db.inspect(db.key(name), |entry| match entry.map(|(entry, _)| entry.value()) {
+                Some(Value::Stream(stream)) => {
+                    stream.view_group(&self.group).is_none_or(|group| group.has_new_entries())
+                }
+                _ => true,
+            })
+        };
+        self.keys.iter().any(|name| may_take(name) && would_serve(name))
+    }
+
     /// Delivers some entries that are new to a stream's group. Returns `None` until all are
     /// delivered; then the entries, or `Some(None)` if there are none.
     fn read_new(
@@ -321,7 +335,13 @@ impl Wanted for GroupReading {
         _: &Limits,
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> FirstStep {
-        StepsOf::first(self, db, may_take)
+        // Any change of a stream leads here. An attempt to read that finds nothing would create a
+        // consumer that was deleted, and set the time at which it was last seen.
+        if self.would_serve(db, may_take) {
+            StepsOf::first(self, db, may_take)
+        } else {
+            FirstStep::Complete(None)
+        }
     }
 }
 

@@ -94,6 +94,14 @@ impl<'a> GroupView<'a> {
         self.stream.lag(self.group)
     }
 
+    /// Whether the stream has entries that have not been delivered to any consumer of the group.
+    #[must_use]
+    pub fn has_new_entries(self) -> bool {
+        let delivered = self.group.last_id;
+        // The last id is known without decoding the last node, and usually rules them out.
+        self.stream.last_id() > delivered && self.stream.last_entry_id() > delivered
+    }
+
     /// Returns the number of consumers.
     #[must_use]
     pub fn consumer_count(self) -> u64 {
