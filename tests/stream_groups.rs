@@ -282,6 +282,28 @@ fn entries_are_read_after_ids() {
     ]);
 }
 
+/// The options are checked from left to right, before the streams and their ids, as in Redis 8.0.6.
+#[test]
+fn a_timeout_beyond_all_times_is_refused_first() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("SET text x", "+OK\r\n");
+    let no_number = "-ERR value is not an integer or out of range\r\n";
+    for command in ["XREAD", "XREADGROUP GROUP g c"] {
+        for (options, reply) in [
+            ("BLOCK 9223372036854775807", "-ERR timeout is out of range\r\n"),
+            ("BLOCK 9223372036854775807 COUNT x", "-ERR timeout is out of range\r\n"),
+            ("BLOCK 9223372036854775807 BLOCK 1", "-ERR timeout is out of range\r\n"),
+            ("BLOCK 1 BLOCK x", "-ERR timeout is not an integer or out of range\r\n"),
+            ("COUNT x BLOCK 9223372036854775807", no_number),
+        ] {
+            for streams in ["text 0", "text x", "none x"] {
+                client.check(&format!("{command} {options} STREAMS {streams}"), reply);
+            }
+        }
+    }
+}
+
 const AS_REDIS_8: &[(&str, &str)] = &[
     ("MULTI", "+OK\r\n"),
     ("XADD q 1 a b", "+QUEUED\r\n"),

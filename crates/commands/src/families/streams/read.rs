@@ -27,8 +27,10 @@ const TIMEOUT_TOO_LONG: Error = Error::fixed("ERR timeout is out of range");
 
 /// The options that XREAD and XREADGROUP share.
 struct Request<'a> {
-    /// The time to block in milliseconds, 0 for unlimited; `None` without BLOCK.
-    block_ms: Option<u64>,
+    /// Whether the client waits if there is nothing to read (BLOCK).
+    may_wait: bool,
+    /// The end of the wait, in milliseconds since 1970; `None` if it does not end.
+    until_ms: Option<u64>,
     /// Maximum entries per stream.
     count: Option<u64>,
     group: Option<GroupMember<'a>>,
@@ -39,14 +41,22 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn parse(args: Args<'a>, in_group: bool) -> Result<Self, Error> {
-        let (block_ms, count, group, no_ack) = (None, None, None, false);
-        let mut request = Request { block_ms, count, group, no_ack, keys_at: 0, keys: 0 };
+    fn parse(args: Args<'a>, in_group: bool, now_ms: u64) -> Result<Self, Error> {
+        let mut request = Request {
+            may_wait: false,
+            until_ms: None,
+            count: None,
+            group: None,
+            no_ack: false,
+            keys_at: 0,
+            keys: 0,
+        };
         let (mut rest, mut at) = (RemainingArguments::from(args, 1), 1);
         while let Some(option) = rest.next() {
             let more = rest.len();
             if more > 0 && is(option, "BLOCK") {
-                request.block_ms = Some(timeout_ms(rest.value()?)?);
+                request.may_wait = true;
+                request.until_ms = end_of_wait_ms(rest.value()?, now_ms)?;
             } else if more > 0 && is(option, "COUNT") {
                 let count = integer(rest.value()?)?;
                 request.count = u64::try_from(count).ok().filter(|count| *count > 0);
@@ -90,19 +100,18 @@ impl<'a> Request<'a> {
         let keys = args.from(self.keys_at).take(self.keys);
         keys.zip(args.from(self.keys_at + self.keys))
     }
-
-    /// The end of the wait, in milliseconds since 1970; `None` if it does not end.
-    fn until_ms(&self, cx: &Context<'_>) -> Result<Option<u64>, Error> {
-        let Some(block_ms @ 1..) = self.block_ms else { return Ok(None) };
-        let at_ms = cx.db.now_ms().checked_add(block_ms);
-        let at_ms = at_ms.filter(|at_ms| i64::try_from(*at_ms).is_ok());
-        at_ms.map(Some).ok_or(TIMEOUT_TOO_LONG)
-    }
 }
 
-fn timeout_ms(argument: &[u8]) -> Result<u64, Error> {
+/// Parses a timeout in milliseconds. Returns the end of the wait, in milliseconds since 1970, or
+/// `None` if it does not end. As in Redis, it is checked before the options that follow it.
+fn end_of_wait_ms(argument: &[u8], now_ms: u64) -> Result<Option<u64>, Error> {
     let ms = nagi_store::parse_i64(argument).ok_or(NOT_A_TIMEOUT)?;
-    u64::try_from(ms).map_err(|_| NEGATIVE_TIMEOUT)
+    let ms = u64::try_from(ms).map_err(|_| NEGATIVE_TIMEOUT)?;
+    if ms == 0 {
+        return Ok(None);
+    }
+    let at_ms = now_ms.checked_add(ms).filter(|at_ms| i64::try_from(*at_ms).is_ok());
+    at_ms.map(Some).ok_or(TIMEOUT_TOO_LONG)
 }
 
 #[cold]
@@ -423,7 +432,8 @@ fn reply(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
     let streams = match taken {
         Taken::WrongType => return Err(Error::WRONG_TYPE),
         Taken::NoGroup(name) => {
-            let group = Request::parse(cx.args, true)?.group.map_or(&b""[..], |it| it.group);
+            // At this time any timeout is in range; it was checked before the client waited.
+            let group = Request::parse(cx.args, true, 0)?.group.map_or(&b""[..], |it| it.group);
             return Err(missing(&name, group));
         }
         Taken::Streams(streams) => streams,
@@ -462,17 +472,13 @@ fn read(
     wanted: Box<dyn Wanted>,
     keys: Box<[Name]>,
 ) -> Result<(), Error> {
-    let until_ms = request.until_ms(cx)?;
+    let Request { may_wait, until_ms, .. } = *request;
     let nothing = |reply: &mut nagi_proto::resp::Writer<'_>| reply.null_array();
-    wait(
-        cx,
-        command,
-        Blocking { keys, wanted, until_ms, may_wait: request.block_ms.is_some(), nothing, reply },
-    )
+    wait(cx, command, Blocking { keys, wanted, until_ms, may_wait, nothing, reply })
 }
 
 fn xread<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let request = Request::parse(args, false)?;
+    let request = Request::parse(args, false, cx.db.now_ms())?;
     let mut after = Vec::new();
     for (key, id) in request.ids(args) {
         let last = cx.db.read_stream(cx.key(key), |stream| stream.map(|it| it.last_id()))?;
@@ -549,7 +555,7 @@ fn streams(args: Args<'_>) -> Range<usize> {
 }
 
 fn xreadgroup<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let request = Request::parse(args, true)?;
+    let request = Request::parse(args, true, cx.db.now_ms())?;
     // Parsing has refused a request without a group.
     let GroupMember { group, consumer } = request.group.ok_or(Error::SYNTAX)?;
     let keys = request.names(args);
