@@ -467,21 +467,21 @@ impl Database<'_> {
             let (is_new, mut delivered) = slot.change_group(group, |group, stream| {
                 let is_new = group.see_consumer(consumer, now_ms);
                 let (mut delivered, first) = (Delivered::default(), stream.first_id());
-                let from = group.last_id.next();
-                stream.walk(from.unwrap_or(Id::MAX), Id::MAX, |entry| {
-                    if delivered.count >= most || from.is_none() {
-                        return ControlFlow::Break(());
-                    }
-                    group.entries_read = stream.entries_read(group, first, entry.id);
-                    group.last_id = entry.id;
-                    if keep {
-                        group.assign(entry.id, consumer, now_ms, 1);
-                    }
-                    let before = delivered.ids.map_or(entry.id, |ids| ids.0);
-                    delivered.ids = Some((before, entry.id));
-                    delivered.count += 1;
-                    ControlFlow::Continue(())
-                });
+                if let Some(from) = group.last_id.next().filter(|_| most > 0) {
+                    stream.walk_ids(from, |id| {
+                        group.entries_read = stream.entries_read(group, first, id);
+                        group.last_id = id;
+                        if keep {
+                            group.assign(id, consumer, now_ms, 1);
+                        }
+                        let before = delivered.ids.map_or(id, |ids| ids.0);
+                        delivered.ids = Some((before, id));
+                        delivered.count += 1;
+                        // Checked here, so that the node of the next entry is not decoded.
+                        let is_last = delivered.count == most;
+                        if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                    });
+                }
                 if keep && delivered.count > 0 {
                     group.consumers.update(consumer, |it| it.active_ms = Some(now_ms));
                 }

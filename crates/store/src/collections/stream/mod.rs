@@ -179,6 +179,23 @@ impl Stream {
             .flatten()
     }
 
+    /// Visits the ids of entries from one on, until `visit` breaks. An entry that has a node of its
+    /// own, which may be long, is not decoded.
+    pub(crate) fn walk_ids<B>(
+        &self,
+        from: Id,
+        mut visit: impl FnMut(Id) -> ControlFlow<B>,
+    ) -> Option<B> {
+        let start = self.nodes.floor(&from).map(|(first, _)| *first);
+        self.nodes.walk(start.as_ref(), |first, node| {
+            if node.is_single() {
+                return if *first < from { ControlFlow::Continue(()) } else { visit(*first) };
+            }
+            let ids = node.entries(*first).map(|entry| entry.id);
+            ids.skip_while(|id| *id < from).try_for_each(&mut visit)
+        })
+    }
+
     /// The same as [`Stream::walk`], in descending order.
     pub fn walk_back<'a, B>(
         &'a self,

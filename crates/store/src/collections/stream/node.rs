@@ -421,3 +421,30 @@ fn push_entry(out: &mut Vec<u8>, (ms, seq): (i64, i64), fields: &[&[u8]], is_sam
     push_int(out, elements as i64);
     elements + 1
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collections::stream::Stream;
+    use std::ops::ControlFlow;
+
+    /// The nodes are cut off after their counts, so that no entry can be decoded.
+    #[test]
+    fn the_ids_of_single_entries_are_read_without_the_entries() {
+        const COUNTS_BYTES: usize = 4;
+        let (mut stream, ids) = (Stream::default(), [1, 2, 3].map(|ms| Id { ms, seq: 0 }));
+        let fields: [&[u8]; 2] = [b"field", b"value"];
+        for id in ids {
+            let mut node = Node::new(&fields);
+            Arc::make_mut(&mut node.listpack).truncate(START + COUNTS_BYTES + 1);
+            stream.nodes.insert(id, node);
+        }
+        assert!(stream.walk(Id::MIN, Id::MAX, ControlFlow::Break).is_none());
+        let mut visited = Vec::new();
+        stream.walk_ids(ids[1], |id| {
+            visited.push(id);
+            ControlFlow::<()>::Continue(())
+        });
+        assert_eq!(visited, ids[1..]);
+    }
+}

@@ -26,6 +26,15 @@ fn entries(stream: &Stream, from: Id, to: Id, back: bool) -> Vec<(Id, Vec<Vec<u8
     all
 }
 
+fn ids(stream: &Stream, from: Id) -> Vec<Id> {
+    let mut all = Vec::new();
+    stream.walk_ids(from, |id| {
+        all.push(id);
+        ControlFlow::<()>::Continue(())
+    });
+    all
+}
+
 /// Builds a stream from the parts of another, read `stride` at a time.
 fn rebuilt(stream: &Stream, stride: u64) -> Option<Stream> {
     let mut builder = StreamBuilder::new();
@@ -95,6 +104,7 @@ fn stream_equals_an_ordered_map() {
             }
             9 => {
                 let (from, to) = (any(&mut random), any(&mut random));
+                assert!(ids(&stream, from).iter().eq(model.range(from..).map(|(id, _)| id)));
                 let mut expected: Vec<_> = model.iter().map(|(k, v)| (*k, v.clone())).collect();
                 expected.retain(|(it, _)| from <= *it && *it <= to);
                 assert_eq!(entries(&stream, from, to, false), expected);
@@ -227,5 +237,6 @@ fn large_entries_are_nodes_of_their_own() {
     }
     assert_eq!((stream.len(), stream.nodes()), (6, 6));
     assert_eq!(entries(&stream, Id::MIN, Id::MAX, false)[2].1[1], large);
+    assert_eq!(ids(&stream, id(11, 1)), [12, 13, 14, 15].map(|ms| id(ms, 0)));
     assert!(stream.bytes() > 300_000);
 }
