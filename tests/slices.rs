@@ -1,6 +1,6 @@
 //! Requests that take long are executed in slices, and short ones take no longer for long values.
 
-use harness::{Connection, Reply, Server, encode_command};
+use harness::{Connection, Reply, Server, encode_command, words};
 
 /// Returns the longest time, in microseconds on a processor, for which a connection has held its
 /// worker since the last call.
@@ -117,6 +117,36 @@ fn long_values_delay_no_short_request() {
     let requests = ["HINCRBYFLOAT h f 1", "ZADD z 0 8a", "SORT s LIMIT 0 0"];
     longest_slice_us(&mut client);
     let run = |request| held(&mut client, request, |client| drop(client.run(request)));
+    let long: Vec<&str> = requests.into_iter().filter_map(run).collect();
+    assert!(long.is_empty(), "{long:?} hold their worker for long");
+}
+
+/// Entries of very many fields are delivered without these, and written one at a time.
+#[test]
+fn long_entries_delay_no_other_client() {
+    let server = Server::nagi_with(&["--workers", "1"]);
+    let mut client = server.connect_resp();
+    let fields = vec!["f"; 50_000];
+    for entry in 1..=80 {
+        let id = format!("{entry}-1");
+        client.run_words(&[&["XADD", "s", id.as_str()][..], &fields[..]].concat());
+    }
+    client.check("XGROUP CREATE s g 0", "+OK\r\n");
+    let requests = [
+        "XREADGROUP GROUP g c STREAMS s >",
+        "XREADGROUP GROUP g c STREAMS s 0",
+        "XREAD STREAMS s 0",
+        "XREVRANGE s + -",
+    ];
+    let run = |request| {
+        held(&mut client, request, |client| {
+            client.check("XGROUP SETID s g 0", "+OK\r\n");
+            longest_slice_us(client);
+            client.send("CLIENT REPLY SKIP\r\n");
+            client.send(encode_command(&words(request)));
+            client.check("PING", "+PONG\r\n");
+        })
+    };
     let long: Vec<&str> = requests.into_iter().filter_map(run).collect();
     assert!(long.is_empty(), "{long:?} hold their worker for long");
 }

@@ -1,8 +1,8 @@
 //! The state of streams, their groups and consumers.
 
-use super::reply::write_some;
+use super::reply::{Stride, write_some};
 use super::{no_group_of_key, write_entry, write_id};
-use crate::families::elements::{ELEMENTS_PER_HOLD, in_strides};
+use crate::families::elements::in_strides;
 use crate::runtime::arguments::{integer, is};
 use crate::runtime::help;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
@@ -226,9 +226,9 @@ fn write_pending<'a>(
     with_consumer: bool,
     walk: impl FnOnce(&mut dyn FnMut(PendingView<'a>) -> ControlFlow<()>) -> Option<()>,
 ) -> Option<(StreamId, u64)> {
-    let (most, mut shown, mut last) = (left.min(ELEMENTS_PER_HOLD), 0, StreamId::MIN);
+    let (mut stride, mut shown, mut last) = (Stride::begin(reply), 0, StreamId::MIN);
     walk(&mut |it: PendingView<'a>| {
-        if shown == most {
+        if shown == left {
             return ControlFlow::Break(());
         }
         (shown, last) = (shown + 1, it.id);
@@ -239,7 +239,7 @@ fn write_pending<'a>(
         }
         reply.integer(it.delivered_ms.cast_signed());
         reply.integer(it.deliveries.cast_signed());
-        ControlFlow::Continue(())
+        stride.count(reply)
     });
     let left = left - shown;
     last.next().filter(|_| left > 0 && shown > 0).map(|next| (next, left))
@@ -270,8 +270,8 @@ fn groups<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.reply.array(stream.group_count() as usize);
     let mut written = 0;
     in_strides(cx, move |reply| {
-        let end = written + ELEMENTS_PER_HOLD;
-        stream.walk_groups(written, |group| {
+        let mut stride = Stride::begin(reply);
+        let broken = stream.walk_groups(written, |group| {
             reply.map(6);
             name(reply, "name");
             reply.bulk(group.name());
@@ -281,9 +281,9 @@ fn groups<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             number_or_null(reply, "entries-read", group.entries_read().map(u64::cast_signed));
             number_or_null(reply, "lag", group.lag());
             written += 1;
-            if written == end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            stride.count(reply)
         });
-        written < end
+        broken.is_none()
     })
 }
 
@@ -309,9 +309,9 @@ fn consumers<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.reply.array(group.ok_or_else(missing)?.consumer_count() as usize);
     let (group, now_ms, mut written) = (args.at(3).to_vec(), cx.db.now_ms(), 0);
     in_strides(cx, move |reply| {
-        let end = written + ELEMENTS_PER_HOLD;
+        let mut stride = Stride::begin(reply);
         let Some(group) = stream.view_group(&group) else { return true };
-        group.walk_consumers(written, |consumer| {
+        let broken = group.walk_consumers(written, |consumer| {
             reply.map(4);
             name(reply, "name");
             reply.bulk(consumer.name());
@@ -321,9 +321,9 @@ fn consumers<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             let inactive_ms = consumer.active_ms().map_or(-1, inactive_ms);
             number_or_null(reply, "inactive", Some(inactive_ms));
             written += 1;
-            if written == end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            stride.count(reply)
         });
-        written < end
+        broken.is_none()
     })
 }
 

@@ -47,40 +47,42 @@ impl Selection {
         }
     }
 
-    /// Passes the next entries to `show`, at most `most`: each id with its entry, or with `None` if
+    /// Passes the next entries to `show` until it breaks: each id with its entry, or with `None` if
     /// the entry does not exist.
-    pub fn show(&mut self, most: u64, mut show: impl FnMut(Id, Option<StreamEntry<'_>>)) {
+    pub fn show(&mut self, mut show: impl FnMut(Id, Option<StreamEntry<'_>>) -> ControlFlow<()>) {
         let Selection { stream, what } = self;
         match what {
+            What::Interval { left: 0, .. } => {}
             What::Interval { from, to, left, backwards } => {
-                let mut most = most.min(*left);
-                *left -= most;
-                if most == 0 {
-                    return;
-                }
                 let mut last = *from;
-                let visit = |entry: StreamEntry<'_>| {
+                let visit = |entry: StreamEntry<'_>| -> ControlFlow<()> {
                     last = entry.id;
-                    show(entry.id, Some(entry));
-                    most -= 1;
-                    if most == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                    *left = left.saturating_sub(1);
+                    // The entry after the last one is not decoded.
+                    let is_last = *left == 0;
+                    show(entry.id, Some(entry))?;
+                    if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 };
-                if *backwards {
-                    stream.walk_back(*from, *to, visit);
+                let broken = if *backwards {
+                    let broken = stream.walk_back(*from, *to, visit);
                     *to = last.previous().unwrap_or(Id::MIN);
+                    broken
                 } else {
-                    stream.walk(*from, *to, visit);
+                    let broken = stream.walk(*from, *to, visit);
                     *from = last.next().unwrap_or(Id::MAX);
+                    broken
+                };
+                if broken.is_none() {
+                    *left = 0;
                 }
             }
             What::Ids { ids, next } => {
-                let some = ids.iter().skip(*next).take(usize::try_from(most).unwrap_or(usize::MAX));
-                let mut shown = 0;
-                for id in some {
-                    show(*id, stream.get(*id));
-                    shown += 1;
+                while let Some(id) = ids.get(*next) {
+                    *next += 1;
+                    if show(*id, stream.get(*id)).is_break() {
+                        break;
+                    }
                 }
-                *next += shown;
             }
         }
     }

@@ -240,3 +240,45 @@ fn large_entries_are_nodes_of_their_own() {
     assert_eq!(ids(&stream, id(11, 1)), [12, 13, 14, 15].map(|ms| id(ms, 0)));
     assert!(stream.bytes() > 300_000);
 }
+
+/// Returns the ids that a selection shows, and whether they exist, if it is interrupted after every
+/// `stride` of them.
+fn shown(mut selection: Selection, stride: u64) -> Vec<(Id, bool)> {
+    let mut all = Vec::new();
+    while selection.left() > 0 {
+        let (before, mut shown) = (selection.left(), 0);
+        selection.show(|id, entry| {
+            all.push((id, entry.is_some_and(|entry| entry.id == id)));
+            shown += 1;
+            if shown == stride { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert_eq!(selection.left(), before - shown);
+    }
+    all
+}
+
+#[test]
+fn a_selection_continues_where_it_was_interrupted() {
+    let mut stream = Stream::default();
+    let limits = StreamLimits { node_bytes: 0, node_entries: 3 };
+    let fields: [&[u8]; 2] = [b"name", b"value"];
+    for at in 10..20 {
+        stream.add(NewId::Next, at, &NewEntry::new(&fields), limits).unwrap();
+    }
+    assert!(stream.delete(id(14, 0)));
+    let mut expected: Vec<_> = (11..=18).map(|ms| (id(ms, 0), ms != 14)).collect();
+    let asked: Vec<Id> = expected.iter().map(|(id, _)| *id).collect();
+    for stride in [1, 2, 3, 100] {
+        assert_eq!(shown(Selection::of_ids(stream.clone(), asked.clone()), stride), expected);
+    }
+    expected.retain(|(_, exists)| *exists);
+    for backwards in [false, true] {
+        for (stride, most) in [(1, None), (2, None), (100, None), (1, Some(5)), (100, Some(5))] {
+            let ends = (id(11, 0), id(18, 7));
+            let selection = Selection::interval(stream.clone(), ends, most, backwards);
+            let count = most.map_or(expected.len(), |most| most as usize);
+            assert_eq!(shown(selection, stride), expected[..count], "{stride} {most:?}");
+        }
+        expected.reverse();
+    }
+}
