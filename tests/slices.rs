@@ -150,3 +150,31 @@ fn long_entries_delay_no_other_client() {
     let long: Vec<&str> = requests.into_iter().filter_map(run).collect();
     assert!(long.is_empty(), "{long:?} hold their worker for long");
 }
+
+#[test]
+fn long_names_of_consumers_delay_no_other_client() {
+    let server = Server::nagi_with(&["--workers", "1"]);
+    let mut client = server.connect_resp();
+    client.check("XGROUP CREATE s g 0 MKSTREAM", "+OK\r\n");
+    for number in 100..164 {
+        client.run(&format!("XADD s {number} f v"));
+        let consumer = number.to_string() + &"c".repeat(1 << 20);
+        client.run_words(&["XREADGROUP", "GROUP", "g", &consumer, "STREAMS", "s", ">"]);
+    }
+    let requests = [
+        "XPENDING s g",
+        "XPENDING s g - + 64",
+        "XINFO CONSUMERS s g",
+        "XINFO STREAM s FULL COUNT 64",
+    ];
+    longest_slice_us(&mut client);
+    let run = |request| {
+        held(&mut client, request, |client| {
+            client.send("CLIENT REPLY SKIP\r\n");
+            client.send(encode_command(&words(request)));
+            client.check("PING", "+PONG\r\n");
+        })
+    };
+    let long: Vec<&str> = requests.into_iter().filter_map(run).collect();
+    assert!(long.is_empty(), "{long:?} hold their worker for long");
+}

@@ -233,6 +233,31 @@ fn groups_distribute_entries() {
     as_redis(GROUPS);
 }
 
+/// There are more consumers than are visited at once, and some have nothing pending.
+#[test]
+fn consumers_with_pending_entries_are_listed() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("XGROUP CREATE s g 0 MKSTREAM", "+OK\r\n");
+        for number in 100..300 {
+            client.check(&format!("XADD s {number} f v"), format!("$5\r\n{number}-0\r\n"));
+            client.run(&format!("XREADGROUP GROUP g c{number} STREAMS s >"));
+            if number % 3 == 0 {
+                client.check(&format!("XACK s g {number}"), ":1\r\n");
+            }
+        }
+        let pending = |number: &i32| number % 3 != 0;
+        let expected: Vec<_> = (100..300).filter(pending).map(|it| format!("c{it}")).collect();
+        let reply = client.run("XPENDING s g");
+        let listed = reply.list()[3].list().iter().map(|it| it.list()[0].text());
+        assert_eq!(listed.collect::<Vec<_>>(), expected);
+        assert_eq!(reply.list()[0].integer(), expected.len() as i64);
+        let reply = client.run("XPENDING s g - + 1000");
+        let owners = reply.list().iter().map(|it| it.list()[1].text());
+        assert_eq!(owners.collect::<Vec<_>>(), expected);
+    }
+}
+
 #[test]
 fn entries_are_read_after_ids() {
     as_redis(&[

@@ -1,8 +1,8 @@
 //! Entries that were delivered to consumers of a group and have not been acknowledged.
 
-use super::reply::write_some;
+use super::reply::{Stride, write_some};
 use super::{end_of_interval, no_group, start_of_interval, strict_id, write_id};
-use crate::families::elements::{ELEMENTS_PER_HOLD, strides};
+use crate::families::elements::{ELEMENTS_PER_HOLD, in_strides, strides};
 use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::context::Job;
 use crate::runtime::multi_key::{self, Claimed, Worked};
@@ -10,11 +10,11 @@ use crate::runtime::suspension::Slice;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::stream::{
-    AutoClaimed, ClaimRules, ConsumerView, GroupMember, GroupView, NoGroup, PART_ENTRIES,
-    PendingView,
+    AutoClaimed, ClaimRules, GroupMember, GroupView, NoGroup, PART_ENTRIES, PendingView,
 };
 use nagi_store::{Selection, Stream, StreamId};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&XACK, &XAUTOCLAIM, &XCLAIM, &XPENDING];
@@ -109,10 +109,7 @@ fn xpending<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let stream = cx.db.stream(cx.key(args.at(1)))?;
     let stream = stream.ok_or_else(|| missing(NoGroup::Key, args))?;
     let group = stream.view_group(args.at(2)).ok_or_else(|| missing(NoGroup::Group, args))?;
-    let Some(detail) = detail else {
-        let consumers = consumers_with_pending(group);
-        return summary(cx, stream, consumers);
-    };
+    let Some(detail) = detail else { return summary(cx, stream) };
     let consumer = detail.consumer_at.map(|at| args.at(at).to_vec());
     if consumer.as_ref().is_some_and(|name| group.consumer(name).is_none()) {
         cx.reply.array(0);
@@ -122,22 +119,11 @@ fn xpending<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.start(search(stream, name, consumer, detail))
 }
 
-/// The consumers with pending entries, each with the number of its entries.
-type Counts = Vec<(Box<[u8]>, u64)>;
-
-fn consumers_with_pending(group: GroupView<'_>) -> Counts {
-    let mut counts = Counts::new();
-    group.walk_consumers(0, |consumer: ConsumerView<'_>| {
-        if consumer.pending_count() > 0 {
-            counts.push((consumer.name().into(), consumer.pending_count()));
-        }
-        ControlFlow::<()>::Continue(())
-    });
-    counts
-}
-
-fn summary(cx: &mut Context<'_>, stream: Stream, consumers: Counts) -> Result<(), Error> {
-    let group = stream.view_group(cx.args.at(2));
+/// Replies with the number of pending entries, the first and the last id, and the consumers that
+/// have such entries, each with their number.
+fn summary(cx: &mut Context<'_>, stream: Stream) -> Result<(), Error> {
+    let name = cx.args.at(2).to_vec();
+    let group = stream.view_group(&name);
     let reply = &mut cx.reply;
     reply.array(4);
     reply.integer(group.map_or(0, |group| group.pending_count()) as i64);
@@ -149,22 +135,37 @@ fn summary(cx: &mut Context<'_>, stream: Stream, consumers: Counts) -> Result<()
     };
     write_id(reply, first);
     write_id(reply, last);
-    reply.array(consumers.len());
-    let mut left = consumers.into_iter();
-    cx.start(strides(move |reply| {
-        for (name, pending) in left.by_ref().take(ELEMENTS_PER_HOLD as usize) {
-            reply.array(2);
-            reply.bulk(&name);
-            reply.bulk_integer(pending as i64);
+    // The consumers are visited twice: how many of them are shown must be known first.
+    let (mut visited, mut shown, mut is_counted) = (0, 0, false);
+    in_strides(cx, move |reply| {
+        let Some(group) = stream.view_group(&name) else { return true };
+        let mut stride = Stride::begin(reply);
+        let broken = group.walk_consumers(visited, |consumer| {
+            visited += 1;
+            let pending = consumer.pending_count();
+            if pending > 0 && is_counted {
+                reply.array(2);
+                reply.bulk(consumer.name());
+                reply.bulk_integer(pending as i64);
+            } else if pending > 0 {
+                shown += 1;
+            }
+            stride.count(reply)
+        });
+        if broken.is_none() && !is_counted {
+            reply.array(shown);
+            (visited, is_counted) = (0, true);
+            return false;
         }
-        left.len() == 0
-    }))
+        broken.is_none()
+    })
 }
 
 /// A pending entry that was found.
 struct Found {
     id: StreamId,
-    consumer: Box<[u8]>,
+    /// Shared with the group, since the name may be long.
+    consumer: Arc<[u8]>,
     idle_ms: u64,
     deliveries: u64,
 }
@@ -191,7 +192,7 @@ fn search(stream: Stream, group: Vec<u8>, consumer: Option<Vec<u8>>, detail: Det
                 last = Some(it.id);
                 let idle_ms = now_ms.saturating_sub(it.delivered_ms);
                 if idle_ms >= min_idle_ms {
-                    let consumer = it.consumer.into();
+                    let consumer = Arc::clone(it.consumer);
                     found.push(Found { id: it.id, consumer, idle_ms, deliveries: it.deliveries });
                 }
                 ControlFlow::Continue(())
@@ -210,17 +211,21 @@ fn search(stream: Stream, group: Vec<u8>, consumer: Option<Vec<u8>>, detail: Det
         }
         let next = shown.get_or_insert_with(|| {
             cx.reply.array(found.len());
-            0
+            0_usize
         });
         loop {
-            for it in found.iter().skip(*next).take(ELEMENTS_PER_HOLD as usize) {
+            let mut stride = Stride::begin(&cx.reply);
+            while let Some(it) = found.get(*next) {
+                *next += 1;
                 cx.reply.array(4);
                 write_id(&mut cx.reply, it.id);
                 cx.reply.bulk(&it.consumer);
                 cx.reply.integer(it.idle_ms as i64);
                 cx.reply.integer(it.deliveries as i64);
+                if stride.count(&cx.reply).is_break() {
+                    break;
+                }
             }
-            *next += ELEMENTS_PER_HOLD as usize;
             if *next >= found.len() {
                 return Ok(JobProgress::Done);
             }

@@ -4,6 +4,7 @@ use super::group::{Consumer, Group, Name};
 use super::map::Map;
 use super::{Id, Stream};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// A group of a stream.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +27,8 @@ pub struct ConsumerView<'a> {
 pub struct PendingView<'a> {
     /// The entry's id.
     pub id: Id,
-    /// The name of the entry's consumer.
-    pub consumer: &'a [u8],
+    /// The name of the entry's consumer, which may be long.
+    pub consumer: &'a Arc<[u8]>,
     /// When it was last delivered, in milliseconds since 1970.
     pub delivered_ms: u64,
     /// How often it has been delivered.
