@@ -19,6 +19,8 @@ const MIN_GAIN_BYTES: usize = 96;
 /// The largest number of neighbouring leaves among which groups are shifted, and which become one
 /// more.
 const MAX_WINDOW: usize = 8;
+/// The same for leaves whose elements must be counted.
+const MAX_COUNTED_WINDOW: usize = 3;
 
 /// The approximate size of a group of short elements; other groups are larger.
 const MIN_GROUP_BYTES: usize = 128;
@@ -44,12 +46,15 @@ impl Gathered {
         }
     }
 
-    fn add(&mut self, leaf: Leaf<'_>) {
+    /// Adds a leaf's groups. `least` is a lower bound of its keys that is above those of earlier
+    /// leaves, as the key of its first group need not be.
+    fn add(&mut self, leaf: Leaf<'_>, least: u64) {
         self.is_plain &= leaf.expiring() == 0 && leaf.bytes_out_of_line() == 0;
         for place in 0..leaf.groups() {
             let group = leaf.group(place);
             self.bytes.extend_from_slice(leaf.group_bytes(place));
-            self.groups.push((group.key, group.elements, self.bytes.len()));
+            let key = if place == 0 { group.key.max(least) } else { group.key };
+            self.groups.push((key, group.elements, self.bytes.len()));
         }
     }
 
@@ -118,9 +123,10 @@ impl<L: Layout> Tree<L> {
             return false;
         }
         let parent = self.height - 1;
-        if self.own_inner(&place.path, parent).is_some_and(|inner| inner.is_full())
-            && (place.side.is_some() || !self.shift(&place.path, element.len()))
-        {
+        if place.side.is_none() && self.shift(&place.path, element.len()) {
+            return false;
+        }
+        if self.own_inner(&place.path, parent).is_some_and(|inner| inner.is_full()) {
             self.split_inner(&place.path, parent, place.side);
             return false;
         }
@@ -128,10 +134,16 @@ impl<L: Layout> Tree<L> {
             self.add_leaf(&place.path, side, key, element);
             return true;
         }
-        if !self.shift(&place.path, element.len()) {
-            self.divide(&place.path, element.len());
-        }
+        self.divide(&place.path, element.len());
         false
+    }
+
+    /// Returns the largest number of leaves to distribute anew at once. Elements that expire or
+    /// have strings out of line are counted one by one as they move.
+    fn max_window(&self, path: &Path) -> usize {
+        let leaf = self.leaf(path);
+        let is_plain = leaf.expiring() == 0 && leaf.bytes_out_of_line() == 0;
+        if is_plain { MAX_WINDOW } else { MAX_COUNTED_WINDOW }
     }
 
     /// Moves the only leaf into a larger block. Returns `false` if no block is large enough.
@@ -155,7 +167,7 @@ impl<L: Layout> Tree<L> {
         // SAFETY: only the tree references the old leaf, and its elements are moved to the new one.
         unsafe {
             Node::own::<L>(&mut self.top, &self.blocks);
-            gathered.add(self.top.leaf());
+            gathered.add(self.top.leaf(), 0);
             gathered.fill::<L>(0..gathered.groups.len(), &mut node.leaf_mut());
             node::free(self.top, &self.blocks);
         }
@@ -232,7 +244,7 @@ impl<L: Layout> Tree<L> {
             let (load, room) = self.loads(inner, window.clone());
             load + bytes + GROUP_BYTES + leaves * MIN_GAIN_BYTES <= room
         };
-        let windows = (2..=MAX_WINDOW.min(children)).flat_map(|leaves| {
+        let windows = (2..=self.max_window(path).min(children)).flat_map(|leaves| {
             let first = (child + 1).saturating_sub(leaves);
             (first..=child.min(children - leaves)).map(move |start| start..start + leaves)
         });
@@ -248,9 +260,10 @@ impl<L: Layout> Tree<L> {
         let parent = self.height - 1;
         let child = path.child(parent);
         let children = self.own_inner(path, parent).map_or(0, |inner| inner.len());
-        let before = (MAX_WINDOW / 2).max((child + MAX_WINDOW).saturating_sub(children));
+        let widest = self.max_window(path);
+        let before = (widest / 2).max((child + widest).saturating_sub(children));
         let first = child.saturating_sub(before);
-        let window = first..(first + MAX_WINDOW).min(children);
+        let window = first..(first + widest).min(children);
         let leaves = window.len();
         let most = (MAX_CHILDREN - children).min(3 * leaves);
         let divided =
@@ -272,9 +285,10 @@ impl<L: Layout> Tree<L> {
         let parent = self.height - 1;
         let mut gathered = Gathered::with_leaves(window.len());
         for child in window.clone() {
+            let least = self.least_key(path, parent, child);
             let node = self.own_inner(path, parent).and_then(|inner| inner.node(child));
             // SAFETY: the tree holds references to its nodes.
-            node.into_iter().for_each(|node| gathered.add(unsafe { node.leaf() }));
+            node.into_iter().for_each(|node| gathered.add(unsafe { node.leaf() }, least));
         }
         let (plan, fullest) = gathered.plan(leaves);
         let room = Size::Whole.bytes() - size_of::<node::Header>() - super::leaf::START;
@@ -290,6 +304,13 @@ impl<L: Layout> Tree<L> {
         let more = (leaves - window.len()) * Size::Whole.bytes();
         self.add_bytes(path, parent, more as i64);
         true
+    }
+
+    /// Returns a lower bound of the keys below a child, which those before it do not exceed; 0 for
+    /// the first child, whose key searches ignore.
+    fn least_key(&self, path: &Path, level: usize, child: usize) -> u64 {
+        let inner = self.inner(path, level).filter(|_| child > 0);
+        inner.map_or(0, |inner| inner.key(child))
     }
 
     /// Replaces the contents of a leaf by some groups, or adds a leaf for them.
@@ -413,9 +434,10 @@ impl<L: Layout> Tree<L> {
         let parent = self.height - 1;
         let mut gathered = Gathered::with_leaves(2);
         for child in [left, left + 1] {
+            let least = self.least_key(path, parent, child);
             let Some(node) = self.own_child(path, parent, child) else { return false };
             // SAFETY: only the tree references the leaf.
-            gathered.add(unsafe { node.leaf() });
+            gathered.add(unsafe { node.leaf() }, least);
         }
         let groups = gathered.groups.len();
         self.refill(path, left, true, &gathered, 0..groups);
