@@ -79,9 +79,10 @@ impl Governor {
         let idle = self.processors.as_ref().and_then(idle_time).unwrap_or_default();
         let idle_before = std::mem::replace(&mut self.idle, idle);
         let share = |time: Duration| time.as_secs_f64() / passed_s.max(f64::MIN_POSITIVE);
+        let active = since.iter().take(self.policy.active());
         Some(Round {
-            ran: since.iter().take(self.policy.active()).map(|times| share(times.ran)).collect(),
-            waited: since.iter().map(|times| share(times.waited)).sum(),
+            ran: active.clone().map(|times| share(times.ran)).collect(),
+            waited: active.map(|times| share(times.waited)).sum(),
             arrived: arrived.bytes.saturating_sub(arrived_before.bytes),
             reads: arrived.reads.saturating_sub(arrived_before.reads),
             idle: share(idle.saturating_sub(idle_before)),

@@ -27,9 +27,10 @@ const NEEDED_IDLE: f64 = 0.5;
 /// Rounds after which a retirement is evaluated.
 const TRIAL_ROUNDS: u32 = 5;
 /// A retirement is undone if the remaining workers are saturated and less than this share of the
-/// earlier bytes arrives, in less than this share of the earlier running time. Clients that wait for
-/// each reply send somewhat less to fewer workers, and in return few requests wait for a scheduler
-/// slice. Bytes alone do not decide: other requests may follow, such as single ones after a pipeline.
+/// earlier bytes arrives, in less than this share of the earlier running time. Clients that wait
+/// for each reply send somewhat less to fewer workers, and in return few requests wait for a
+/// scheduler slice. Bytes alone do not decide: other requests may follow, such as single ones after
+/// a pipeline.
 const SERVED: f64 = 0.66;
 /// A retirement is also undone if the bytes per read of saturated workers grow by this factor:
 /// clients that do not wait for replies send more than is served, and their requests queue up.
@@ -53,7 +54,7 @@ const UNEVEN_ROUNDS: u32 = 3;
 pub(super) struct Round {
     /// The share of the round for which each active worker ran.
     pub(super) ran: Vec<f64>,
-    /// The total time for which workers waited for processors, as a share of the round.
+    /// The total time for which active workers waited for processors, as a share of the round.
     pub(super) waited: f64,
     /// Bytes that arrived.
     pub(super) arrived: u64,
