@@ -342,12 +342,15 @@ fn only_sites_that_are_named_may_ask() {
             assert_eq!(response.status, status, "{method} {origin}");
             let permitted = response.header("access-control-allow-origin");
             assert_eq!(permitted, (status == 200).then_some(origin));
+            assert_eq!(response.header("vary"), Some("Origin"));
             let headers = response.header("access-control-allow-headers").unwrap_or_default();
             assert_eq!(headers.contains("Upstash-Telemetry-Sdk"), status == 200, "{headers}");
         }
         let page = client.ask("GET", "/metrics", &headers, b"");
         assert_eq!(page.status, 403, "{origin}");
     }
+    // Caches must not show a page what was made for a request without a site.
+    assert_eq!(client.ask("GET", "/PING", "", b"").header("vary"), Some("Origin"));
     // A page that may ask is told that its password is wrong.
     server.connect_resp().check("CONFIG SET requirepass sesame", "+OK\r\n");
     let shop = "Origin: https://shop.example\r\nAuthorization: Bearer wrong\r\n";
@@ -373,12 +376,22 @@ fn requests_are_made_as_their_user() {
         (ann.clone(), "/GET/a", 200),
         (ann.clone(), "/GET/b", 403),
         (ann.clone(), "/TTL/a", 403),
+        (ann.clone(), "/1/GET/a", 403),
+        (ann.clone(), "/GET/a", 200),
         (ann, "/metrics", 403),
         ("Authorization: Bearer sesame\r\n".to_owned(), "/GET/b", 200),
         ("Authorization: Bearer sesame\r\n".to_owned(), "/metrics", 200),
         ("Authorization: Bearer wrong\r\n".to_owned(), "/GET/b", 401),
     ] {
         assert_eq!(client.ask("GET", target, &headers, b"").status, status, "{headers}{target}");
+    }
+    // A user in another database, who may no longer leave it, is not asked to.
+    for (rule, target, status) in
+        [("+select", "/1/GET/a", 200), ("-select", "/GET/a", 403), ("+ping", "/GET/a", 200)]
+    {
+        redis.check(&format!("ACL SETUSER ann {rule}"), "+OK\r\n");
+        let response = client.ask("GET", target, &basic("YW5uOnB3"), b"");
+        assert_eq!(response.status, status, "{rule}: {}", response.text());
     }
     redis.check("ACL DELUSER ann", ":1\r\n");
     assert_eq!(client.ask("GET", "/GET/a", &basic("YW5uOnB3"), b"").status, 401);
@@ -548,6 +561,8 @@ fn commands_come_over_web_sockets() {
     socket.check(r#"["SET","a","b"]"#, r#"{"SET":[true,"OK"]}"#);
     socket.check(r#"["GET","a"]"#, r#"{"GET":"b"}"#);
     socket.check(r#"["nosuch"]"#, r#"{"nosuch":[false,"ERR unknown command"]}"#);
+    let long = format!(r#"["{}"]"#, "a".repeat(60_000));
+    socket.check(&long, &format!(r#"{{"{}":[false,"ERR unknown command"]}}"#, "a".repeat(128)));
     let refused = r#"{"SELECT":[false,"NOPERM command not allowed over HTTP"]}"#;
     socket.check(r#"["SELECT","1"]"#, refused);
     socket.check("x", r#"{"":[false,"ERR the message is not a command"]}"#);

@@ -43,6 +43,27 @@ fn values_come_by_post_of_any_length_and_in_chunks() {
     }
 }
 
+#[test]
+fn words_of_a_path_and_long_errors_count_towards_the_limit() {
+    let server = nagi(&[]);
+    let mut client = Client::of(&server);
+    let words = |words: usize| format!("nosuch{}", "/".repeat(words));
+    assert_eq!(client.post("/", &words(1 << 20)).0, 404);
+    assert_eq!(client.post("/", &words(4 << 20)).0, 503);
+    let eval = r#"["EVAL","return redis.error_reply('ERR ' .. string.rep('x', 15000000))","0"]"#;
+    assert_eq!(client.post("/", eval).0, 400);
+    // Clients that do not read. The head comes once the whole error has arrived and is counted.
+    let mut stalled = [Client::of(&server), Client::of(&server)];
+    for stalled in &mut stalled {
+        stalled.send("POST", "/", "", eval.as_bytes());
+        assert_eq!(stalled.head().0, 400);
+    }
+    assert_eq!(client.post("/", eval).0, 503, "they count until they are sent");
+    drop(stalled);
+    until("the memory is free again", || (client.post("/", eval).0 == 400).then_some(()))
+        .expect("it is released with the connections");
+}
+
 /// The head alone decides whether the body is read: the bodies never end.
 #[test]
 fn a_chunked_body_is_read_only_if_its_command_may_run() {

@@ -72,8 +72,21 @@ impl Reservation {
         self.shrink(self.bytes);
     }
 
+    /// Takes everything that is reserved.
+    pub(super) fn take(&mut self) -> Self {
+        Reservation { budget: self.budget.clone(), bytes: std::mem::take(&mut self.bytes) }
+    }
+
+    /// The reserved bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Attaches this reservation to its bytes.
     pub(super) fn attach(self, bytes: Vec<u8>) -> Bytes {
+        if self.bytes == 0 {
+            return bytes.into();
+        }
         Bytes::from_owner(Counted { bytes, _reservation: self })
     }
 }

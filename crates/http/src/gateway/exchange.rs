@@ -4,7 +4,7 @@
 use super::body::{self, Pieces};
 use super::event::{COMMENT, SILENCE};
 use super::format::{Formatter, Kind};
-use super::refusal::{Refused, failed, json_error, refuse};
+use super::refusal::{Refused, failed, json_error, refuse, status_of};
 use super::reply::{Beginning, Reply, ReplyBody};
 use super::request::{Options, PathCommand};
 use super::service::Service;
@@ -54,8 +54,8 @@ pub(super) async fn run(
     let may_last = is_stream || service.site.may_wait(&path.words);
     let mut connection = service.connection(&caller, may_last).map_err(|it| failed(&it))?;
     if let Some(error) = connection.select(path.database).await.map_err(|it| failed(&it))? {
-        service.pool.give_back(connection);
-        return Err(refuse(400, &String::from_utf8_lossy(&error)));
+        // The connection is closed: it may be in a database that its user may not leave.
+        return Err(refuse(status_of(&error), &String::from_utf8_lossy(&error)));
     }
     match body {
         None => connection.send(&path.words).await.map_err(|it| failed(&it))?,
@@ -124,8 +124,9 @@ pub(super) async fn respond(
     let may_be_kept = is_whole && status == 200 && !matches!(options.kind, Kind::Result { .. });
     let tag = may_be_kept.then(|| entity_tag(&reply.out));
     let body = if is_whole {
+        let text = reply.connection.take_long_line().attach(reply.out);
         pool.give_back(reply.connection);
-        ResponseBody::Whole(Some(reply.out.into()))
+        ResponseBody::Whole(Some(text))
     } else {
         ResponseBody::Made(Box::pin(ReplyBody::new(reply, beginning.len, pool)))
     };
@@ -194,11 +195,12 @@ impl Messages {
         let media_type = media_type(&self.options);
         let beginning = self.advance().await.map_err(|it| failed(&it))?;
         if let Some(error) = beginning.error {
+            let text = self.reply.connection.take_long_line().attach(self.reply.out);
             pool.give_back(self.reply.connection);
             if is_of_events {
                 return Err(json_error(beginning.status, &error));
             }
-            let body = ResponseBody::Whole(Some(self.reply.out.into()));
+            let body = ResponseBody::Whole(Some(text));
             return Ok(response::value(beginning.status, media_type, body));
         }
         let (sender, pieces) = mpsc::channel(PIECES);
@@ -222,7 +224,8 @@ impl Messages {
             let is_whole = self.is_between() && self.reply.connection.is_empty();
             let held = self.reply.out.len();
             if held >= HELD_BYTES || is_whole && held > 0 {
-                return Ok(std::mem::take(&mut self.reply.out).into());
+                let text = std::mem::take(&mut self.reply.out);
+                return Ok(self.reply.connection.take_long_line().attach(text));
             }
             self.advance().await?;
         }

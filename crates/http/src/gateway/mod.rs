@@ -40,10 +40,11 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use lasting::Lasting;
-use refusal::{Refused, refuse};
+use refusal::{Refused, no_room, refuse};
 use request::{Options, PathCommand};
 use service::{Messages, Service, WebSockets};
 use std::sync::Arc;
+use worker_connection::ConnectionPool;
 
 /// The share of connections that is not available to requests that may block for ever.
 const PART_FOR_OTHERS: usize = 4;
@@ -58,10 +59,11 @@ pub(crate) struct Gateway {
 impl Gateway {
     /// Creates it for at most this many connections.
     pub(crate) fn new(site: Arc<dyn Site>, most_connections: usize) -> Self {
+        let budget = Budget::default();
         let service = Service {
             site,
-            pool: Arc::default(),
-            budget: Budget::default(),
+            pool: Arc::new(ConnectionPool::new(&budget)),
+            budget,
             arguments: Budget::default(),
             lasting: Lasting::most(most_connections - most_connections / PART_FOR_OTHERS),
             web_sockets: WebSockets::default(),
@@ -97,9 +99,7 @@ impl Gateway {
             Err(refused) if is_json_asked_for => upstash::in_json(*refused),
             Err(refused) => *refused,
         };
-        if let Some(origin) = origin {
-            permit_origin(response.headers_mut(), origin);
-        }
+        permit_origin(response.headers_mut(), origin, &settings.origins);
         response
     }
 
@@ -201,6 +201,8 @@ impl Gateway {
     ) -> Result<Response<ResponseBody>, Refused> {
         let text = std::str::from_utf8(body);
         let text = text.map_err(|_| refuse(400, "the command must be UTF-8 text"))?;
+        let mut reservation = self.service.budget.reservation();
+        reservation.grow(request::parsed_bytes(text)).map_err(|_| no_room())?;
         let path = self.parse(text.trim_end(), query)?;
         self.run(Command { caller, path, body: None, known: None }, true, settings).await
     }
@@ -272,10 +274,10 @@ pub(crate) fn as_asked(
         true => upstash::in_json(refusal),
         false => refusal,
     };
-    if !site.has_page(request.uri.path())
-        && let Some(origin) = allowed_origin(&request.headers, &site.gateway().origins)
-    {
-        permit_origin(response.headers_mut(), origin);
+    if !site.has_page(request.uri.path()) {
+        let origins = site.gateway().origins;
+        let origin = allowed_origin(&request.headers, &origins);
+        permit_origin(response.headers_mut(), origin, &origins);
     }
     response
 }
@@ -335,10 +337,14 @@ const ALLOWED_HEADERS: &str = "Authorization, Content-Type, Upstash-Encoding, \
      Upstash-Response-Format, Upstash-Sync-Token, Upstash-Telemetry-Platform, \
      Upstash-Telemetry-Runtime, Upstash-Telemetry-Sdk";
 
-/// Adds the CORS headers for pages of an allowed site.
-fn permit_origin(headers: &mut HeaderMap, origin: HeaderValue) {
+/// Adds the CORS headers for pages of an allowed site, of which `origins` is the list. With such a
+/// list, caches must tell requests of different sites apart, also those that come from none.
+fn permit_origin(headers: &mut HeaderMap, origin: Option<HeaderValue>, origins: &str) {
+    if !origins.is_empty() {
+        headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+    }
+    let Some(origin) = origin else { return };
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(header::VARY, HeaderValue::from_static("Origin"));
     let methods = HeaderValue::from_static(METHODS);
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
     let allowed = HeaderValue::from_static(ALLOWED_HEADERS);

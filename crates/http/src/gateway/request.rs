@@ -1,6 +1,7 @@
 //! Commands as paths, in the format of webdis: `/COMMAND/argument/argument.ext?option=value`.
 
 use super::format::Kind;
+use super::worker_connection::HEAD_BYTES as REQUEST_BYTES;
 use hyper::body::Bytes;
 
 /// The command in a request's path.
@@ -93,6 +94,13 @@ pub(super) fn parse_plain(path: &str, kind: Kind) -> Result<PathCommand, BadPath
         return Err(BadPath::Empty);
     }
     Ok(PathCommand { database: 0, words, options: Options { kind, ..Options::default() } })
+}
+
+/// The approximate maximum memory of the words of a path, in bytes: a copy of each, and an entry in
+/// a list with room for twice as many; and the request to the worker.
+pub(super) fn parsed_bytes(path: &str) -> usize {
+    let words = path.bytes().filter(|byte| *byte == b'/').count() + 1;
+    2 * path.len() + words * (2 * size_of::<Bytes>() + REQUEST_BYTES)
 }
 
 fn is_number(text: &str) -> bool {

@@ -134,10 +134,8 @@ async fn first_database(
     let mut connection = service.connection(caller, may_wait).map_err(|it| failed(&it))?;
     match connection.select(0).await.map_err(|it| failed(&it))? {
         None => Ok(connection),
-        Some(error) => {
-            service.pool.give_back(connection);
-            Err(json_error(status_of(&error), &error))
-        }
+        // The connection is closed: its user may not leave its database.
+        Some(error) => Err(json_error(status_of(&error), &error)),
     }
 }
 

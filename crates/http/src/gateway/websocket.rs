@@ -9,7 +9,7 @@ use super::budget::Reservation;
 use super::decoder::{Decoder, Part};
 use super::format::{Formatter, Kind};
 use super::metered::Metered;
-use super::refusal::{Refused, failed, refuse};
+use super::refusal::{Refused, failed, refuse, status_of};
 use super::service::{Messages, Service};
 use super::socket_replies::SocketReplies;
 use super::upstash;
@@ -47,6 +47,8 @@ const LONGEST: usize = 64 << 20;
 const KEY_BYTES: usize = 16;
 /// Commands whose replies are awaited at a time; further ones wait to be read.
 const MAX_AWAITED: usize = 1024;
+/// Bytes of an unknown command's name that the refusal repeats.
+const NAME_BYTES: usize = 128;
 /// How long a client may stall while data is waiting.
 const STALL: Duration = Duration::from_secs(60);
 /// How long the bytes of a client are read that has been told why its socket is closed.
@@ -86,7 +88,7 @@ pub(super) async fn open(
     let accepted = accept(request.version(), request.headers())?;
     let mut connection = service.connection(&caller, true).map_err(|it| failed(&it))?;
     if let Some(error) = connection.select(database).await.map_err(|it| failed(&it))? {
-        return Err(refuse(400, &String::from_utf8_lossy(&error)));
+        return Err(refuse(status_of(&error), &String::from_utf8_lossy(&error)));
     }
     let upgrade = hyper::upgrade::on(request);
     let ends = (caller, stream, connection);
@@ -314,8 +316,10 @@ impl Conversation {
                     404 => "ERR unknown command",
                     _ => "NOPERM command not allowed over HTTP",
                 };
-                let name = words.first().cloned().unwrap_or_default();
-                self.replies.refuse(self.fault(&name, reason));
+                // Refusals wait for earlier replies, without a reservation.
+                let name = words.first().map_or(&b""[..], |name| name);
+                let shown = name.get(..NAME_BYTES).unwrap_or(name);
+                self.replies.refuse(self.fault(shown, reason));
                 return Ok(());
             }
         };
@@ -355,6 +359,8 @@ impl Conversation {
             let part = self.connection.poll_part(cx, |part, bytes| replies.take(part, bytes));
             self.reservation.grow(ready!(part)?)?;
             if self.connection.is_over() {
+                // The reply has a reservation of its own.
+                drop(self.connection.take_long_line());
                 return Poll::Ready(Ok(Some(self.replies.end())));
             }
         }

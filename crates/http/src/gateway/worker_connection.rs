@@ -6,7 +6,7 @@
 //! connection. Requests over HTTP therefore take the same path as all requests, and stall if their
 //! client does not read.
 
-use super::budget::Exceeded;
+use super::budget::{Budget, Exceeded, Reservation};
 use super::decoder::{Decoder, Malformed, Part};
 use super::lasting::LastingRequest;
 use crate::guard::Caller;
@@ -24,13 +24,18 @@ const MAX_IDLE: usize = 64;
 /// The capacity of buffers that an idle connection keeps.
 const KEPT_BYTES: usize = 4 << 10;
 /// The usual overhead of an argument in a request.
-const HEAD_BYTES: usize = 10;
+pub(super) const HEAD_BYTES: usize = 10;
+/// Length of a line from which it is counted as held, and what it then takes as a multiple of its
+/// length: the line, a copy, and its text in JSON, with up to six bytes for one.
+const LONG_LINE_BYTES: usize = 64 << 10;
+const LONG_LINE_COPIES: usize = 8;
 
 /// The pool of connections.
 #[derive(Default)]
 pub(super) struct ConnectionPool {
     idle: Mutex<Vec<WorkerConnection>>,
     notifier: Arc<Notifier>,
+    budget: Budget,
 }
 
 /// A connection to a worker.
@@ -44,6 +49,8 @@ pub(super) struct WorkerConnection {
     /// The received bytes, and how many of them have been read.
     input: Vec<u8>,
     read: usize,
+    /// The reservation for a long line, which is read as a whole.
+    long_line: Reservation,
     /// Whether buffers have grown beyond the kept capacity.
     has_grown: bool,
     /// The count of its request, if that has unlimited duration.
@@ -82,6 +89,11 @@ impl From<Malformed> for Failure {
 }
 
 impl ConnectionPool {
+    /// Creates it, empty; long lines of replies are reserved in `budget`.
+    pub(super) fn new(budget: &Budget) -> Self {
+        ConnectionPool { budget: budget.clone(), ..ConnectionPool::default() }
+    }
+
     /// Takes a connection for a client's user.
     pub(super) fn take(
         &self,
@@ -107,7 +119,7 @@ impl ConnectionPool {
     fn open(&self, site: &dyn Site, caller: &Caller) -> Result<WorkerConnection, Failure> {
         let (pipe, workers_end) = pipe(&self.notifier);
         let client = site.connect_worker(&caller.user, &caller.requester(), workers_end)?;
-        Ok(WorkerConnection::new(pipe, caller.user.clone(), client))
+        Ok(WorkerConnection::new(pipe, caller.user.clone(), client, &self.budget))
     }
 
     /// Notifies workers and tasks of data in their pipes, while it is polled.
@@ -121,6 +133,7 @@ impl ConnectionPool {
             return;
         }
         connection.forget_input();
+        connection.long_line.clear();
         connection.lasting = None;
         let mut idle = self.idle.lock();
         if idle.len() < MAX_IDLE {
@@ -130,8 +143,9 @@ impl ConnectionPool {
 }
 
 impl WorkerConnection {
-    fn new(pipe: ClientEnd, user: Vec<u8>, client: Box<dyn WorkerClient>) -> Self {
+    fn new(pipe: ClientEnd, user: Vec<u8>, client: Box<dyn WorkerClient>, budget: &Budget) -> Self {
         WorkerConnection {
+            long_line: budget.reservation(),
             pipe,
             user,
             client,
@@ -233,6 +247,10 @@ impl WorkerConnection {
             }
             self.input.drain(..self.read);
             self.read = 0;
+            if self.input.len() > LONG_LINE_BYTES {
+                let wanted = self.input.len() * LONG_LINE_COPIES;
+                self.long_line.grow(wanted.saturating_sub(self.long_line.bytes()))?;
+            }
             ready!(self.pipe.poll_read(cx, &mut self.input))?;
         }
     }
@@ -240,6 +258,11 @@ impl WorkerConnection {
     /// Whether the current reply is complete.
     pub(super) fn is_over(&self) -> bool {
         self.decoder.is_over()
+    }
+
+    /// Takes the reservation for a long line, for the text that has been made of it.
+    pub(super) fn take_long_line(&mut self) -> Reservation {
+        self.long_line.take()
     }
 
     /// Whether the next part of a reply has to be waited for.
@@ -321,7 +344,8 @@ impl TestWorker {
         let notifier = Arc::new(Notifier::default());
         let (ours, end) = pipe(&notifier);
         tokio::task::spawn_local(async move { notifier.notify_all().await });
-        let connection = WorkerConnection::new(ours, Vec::new(), Box::new(Unlisted));
+        let budget = Budget::default();
+        let connection = WorkerConnection::new(ours, Vec::new(), Box::new(Unlisted), &budget);
         (connection, TestWorker { end, wakes: nagi_pipe::Wakes::default() })
     }
 
