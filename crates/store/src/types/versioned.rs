@@ -80,6 +80,14 @@ pub enum Mode {
     Prepend,
 }
 
+impl Mode {
+    /// Whether the mode adds to an entry's value.
+    #[must_use]
+    pub fn adds(self) -> bool {
+        matches!(self, Mode::Append | Mode::Prepend)
+    }
+}
+
 /// A value to store.
 #[derive(Debug)]
 pub struct Write<'a> {
@@ -358,6 +366,7 @@ impl Slot<'_> {
             self.delete();
             return Written::Done { cas: None, bytes: 0 };
         }
+        let before = entry.cas();
         if let Some(flags) = removal.clear {
             self.put(NewValue::from_bytes(b""), Attributes { flags, ..Attributes::default() });
             self.note(Event::Set);
@@ -367,7 +376,9 @@ impl Slot<'_> {
             let fetched = self.entry().is_some_and(|entry| entry.marks().fetched);
             self.set_marks(Marks { fetched, stale: true, won: false });
         }
-        self.set_cas(removal.version);
+        // An emptied value keeps its number, one that is declared stale gets another.
+        let kept = before.filter(|_| !removal.invalidate);
+        self.set_cas(removal.version.or(kept));
         self.bury();
         Written::Done { cas: removal.version, bytes: 0 }
     }
@@ -428,14 +439,13 @@ fn marks_of_next(
     write: &Write<'_>,
     expected: Option<u64>,
 ) -> Option<Marks> {
-    let adds = matches!(write.mode, Mode::Append | Mode::Prepend);
     match expected {
         None => Some(Marks::default()),
         Some(expected) if entry.cas() == Some(expected) => Some(Marks::default()),
         // A version without a number is newer than every number that was assigned.
         Some(expected) => {
             let newest = entry.cas().unwrap_or(slot.last_cas().saturating_add(1));
-            let older = write.allow_older && !adds && expected < newest;
+            let older = write.allow_older && !write.mode.adds() && expected < newest;
             older.then(|| Marks { fetched: false, stale: true, won: entry.marks().won })
         }
     }

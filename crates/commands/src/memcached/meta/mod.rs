@@ -103,13 +103,16 @@ fn ms<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut room = Vec::new();
     let key = cx.key(flags.key(args.at(1), &mut room)?);
     let len = value.len();
+    let mode = mode(&flags)?;
     let write = Write {
-        mode: mode(&flags)?,
+        mode,
         value,
         flags: flags.client_flags,
         expiry: flags.expiry.unwrap_or(Expiry::Never),
-        expected: flags.expected,
-        allow_older: flags.invalidate,
+        // 0 is the number of no value. Replacing one under it fails even if it may be outdated;
+        // appending ignores it.
+        expected: flags.expected.filter(|expected| *expected != 0 || !mode.adds()),
+        allow_older: flags.invalidate && flags.expected != Some(0),
         vivify: flags.vivify,
         // In `ms`, 0 means that the server chooses the number.
         version: flags.version.filter(|version| *version != 0),
@@ -265,7 +268,7 @@ fn ma<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     };
     let count = Count {
         step,
-        expected: flags.expected,
+        expected: flags.expected.filter(|expected| *expected != 0),
         expiry: flags.expiry.unwrap_or(Expiry::Keep),
         initial: flags.vivified.map(|expiry| (flags.initial, expiry)),
         version: flags.version,

@@ -156,6 +156,31 @@ fn an_item_that_expires_soon_is_won_by_one_client() {
 }
 
 #[test]
+fn a_version_of_zero_is_no_version() {
+    converse(
+        "M:ms a 2|10 => HD|
+         M:ms a 1 C0|x => EX|
+         M:ma a C0 v => VA 2|11|
+         M:ms a 1 MA C0|! => HD|
+         M:ms a 1 MP C0|! => HD|
+         M:mg a v => VA 4|!11!|",
+    );
+}
+
+#[test]
+fn a_value_that_is_emptied_keeps_its_version() {
+    converse(
+        "M:ms a 2 F3 E7|hi => HD|
+         M:md a x => HD|
+         M:mg a c f v => VA 0 c7 f0||
+         M:ms a 1 C7|y => HD|
+         M:ms a 1 E7|y => HD|
+         M:md a x E9 => HD|
+         M:mg a c => HD c9|",
+    );
+}
+
+#[test]
 fn a_stale_item_is_won_by_one_client() {
     converse(
         "M:ms a 2 T100|hi => HD|
@@ -163,9 +188,10 @@ fn a_stale_item_is_won_by_one_client() {
          M:get a => VALUE a 0 2|hi|END|
          M:mg a v c t => VA 2 c2 t30 X W|hi|
          M:mg a v => VA 2 Z X|hi|
-         M:ms a 2 C0 I T50 F3|xx => HD|
+         M:ms a 2 C1 I T50 F3|xx => HD|
          M:mg a t f v => VA 2 t30 f3 Z X|xx|
          M:ms a 2 C9 I|yy => EX|
+         M:ms a 2 C0 I|yy => EX|
          M:ms a 2 I|yy => HD|
          M:mg a => HD|
          M:md a I => HD|
