@@ -62,6 +62,44 @@ fn statistics_are_counted_and_reset() {
     }
 }
 
+/// One request is one hit, also if it takes many slices; a write is none.
+#[test]
+fn requests_for_large_collections_are_counted_once() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        for number in 0..300 {
+            client.run(&format!("HSET h {number} {number}"));
+            client.run(&format!("SADD s m{number}"));
+            client.run(&format!("RPUSH l {number}"));
+            client.run(&format!("ZADD z {number} {number}"));
+        }
+        let mut hits = |request: &str| {
+            client.check("CONFIG RESETSTAT", "+OK\r\n");
+            client.run(request);
+            let statistics = client.run("INFO stats").text();
+            let hits = statistics.lines().find_map(|line| line.strip_prefix("keyspace_hits:"));
+            hits.and_then(|hits| hits.parse::<u64>().ok()).expect("hits")
+        };
+        for request in [
+            "HGETALL h",
+            "HKEYS h",
+            "SMEMBERS s",
+            "SRANDMEMBER s 200",
+            "LRANGE l 0 -1",
+            "LPOS l 299",
+            "ZRANGE z 0 -1",
+            "ZRANDMEMBER z 200",
+        ] {
+            assert_eq!(hits(request), 1, "{request}");
+        }
+        let long = "x".repeat(2000);
+        let (lrem, linsert) = (format!("LREM l 0 {long}"), format!("LINSERT l BEFORE {long} x"));
+        for request in [lrem.as_str(), linsert.as_str(), "SPOP s 200"] {
+            assert_eq!(hits(request), 0, "{}", &request[..7]);
+        }
+    }
+}
+
 #[test]
 fn the_time_is_reported() {
     let server = Server::nagi();

@@ -241,13 +241,8 @@ impl NewCollection {
 }
 
 impl Database<'_> {
-    /// Returns the value under a key, shared so that it can be read after the latch is released.
-    #[must_use]
-    pub fn share(&self, key: Key<'_>) -> Option<SharedValue> {
-        self.read(key, |entry| entry.map(|entry| entry.share_value()))
-    }
-
-    /// Like [`Database::share`], for a value of one of these types.
+    /// Returns the value under a key, which must be of one of these types, shared so that it can be
+    /// read after the latch is released.
     ///
     /// # Errors
     /// The value is of another type.
@@ -255,6 +250,22 @@ impl Database<'_> {
         self.read(key, |entry| match entry {
             Some(entry) if !kinds.contains(&entry.kind()) => Err(WrongType),
             entry => Ok(entry.map(|entry| entry.share_value())),
+        })
+    }
+
+    /// Like [`Database::share_as`], for a request whose lookup has been counted, or that writes:
+    /// this is no hit, no miss and no access.
+    ///
+    /// # Errors
+    /// The value is of another type.
+    pub fn share_again(
+        &self,
+        key: Key<'_>,
+        kinds: &[Kind],
+    ) -> Result<Option<SharedValue>, WrongType> {
+        self.inspect(key, |found| match found {
+            Some((entry, _)) if !kinds.contains(&entry.kind()) => Err(WrongType),
+            found => Ok(found.map(|(entry, _)| entry.share_value())),
         })
     }
 

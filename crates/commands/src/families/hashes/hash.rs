@@ -183,7 +183,7 @@ pub(crate) static HGET: Command = Command {
 fn hmget<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let key = cx.key(args.at(1));
     if args.len() - 2 > FIELDS_PER_HOLD {
-        return walk::named_fields(cx, key);
+        return walk::many_fields(cx, key);
     }
     let Context { db, reply, .. } = cx;
     let now_ms = db.now_ms();
@@ -199,7 +199,7 @@ fn hmget<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         }
         reply.end()
     })?;
-    if is_shown { Ok(()) } else { walk::named_fields(cx, key) }
+    if is_shown { Ok(()) } else { walk::long_fields(cx, key) }
 }
 
 pub(crate) static HMGET: Command = Command {

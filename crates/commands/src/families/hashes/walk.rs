@@ -9,7 +9,7 @@ use crate::runtime::suspension::Slice;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
-use nagi_store::{Field, HashRef, Key, SharedValue, Text, WrongType};
+use nagi_store::{Field, HashRef, Key, Kind, SharedValue, Text, WrongType};
 use std::ops::ControlFlow;
 
 /// The family's rows.
@@ -73,7 +73,7 @@ pub(super) fn all_fields<'a>(
     if is_shown {
         return Ok(());
     }
-    let shared = shared_hash(cx, key)?;
+    let shared = shared_again(cx, key)?;
     let mut expired = fields(shared.as_ref()).map(|hash| ExpiredFields::of(hash, now_ms));
     let (mut rank, mut has_begun) = (0, false);
     in_strides(cx, move |reply| {
@@ -158,9 +158,12 @@ impl ExpiredFields {
 
 /// Shares the hash under a key, so that it can be read without its latch.
 fn shared_hash(cx: &Context<'_>, key: Key<'_>) -> Result<Option<SharedValue>, WrongType> {
-    let shared = cx.db.share(key);
-    shared.as_ref().map(|shared| shared.read().hash()).transpose()?;
-    Ok(shared)
+    cx.db.share_as(key, &[Kind::Hash])
+}
+
+/// The same for a hash that has been looked up.
+fn shared_again(cx: &Context<'_>, key: Key<'_>) -> Result<Option<SharedValue>, WrongType> {
+    cx.db.share_again(key, &[Kind::Hash])
 }
 
 /// The fields of a shared hash.
@@ -168,9 +171,20 @@ fn fields(shared: Option<&SharedValue>) -> Option<HashRef<'_>> {
     shared?.read().hash().ok()
 }
 
-/// Executes HMGET with many fields, or with long values.
-pub(super) fn named_fields(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
-    let (shared, now_ms) = (shared_hash(cx, key)?, cx.db.now_ms());
+/// Executes HMGET with many fields.
+pub(super) fn many_fields(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
+    let shared = shared_hash(cx, key)?;
+    named_fields(cx, shared)
+}
+
+/// Executes HMGET with long values, after the hash has been looked up.
+pub(super) fn long_fields(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
+    let shared = shared_again(cx, key)?;
+    named_fields(cx, shared)
+}
+
+fn named_fields(cx: &mut Context<'_>, shared: Option<SharedValue>) -> Result<(), Error> {
+    let now_ms = cx.db.now_ms();
     cx.reply.array(cx.args.len() - 2);
     let mut at = 2;
     cx.start(Box::new(move |cx| {

@@ -7,7 +7,7 @@ pub(crate) mod range;
 pub(crate) mod search;
 
 use crate::Context;
-use nagi_store::{Key, ListLimit, ListRef, SharedValue, WrongType};
+use nagi_store::{Key, Kind, ListLimit, ListRef, SharedValue, WrongType};
 use std::ops::Range;
 
 /// The limits within which a list is encoded as a listpack.
@@ -15,11 +15,9 @@ fn limit(cx: &Context<'_>) -> ListLimit {
     cx.server.config().collection_limits().list
 }
 
-/// Shares the list under a key, so that it can be read without its latch.
+/// Shares the list under a key, which has been looked up, so that it can be read without its latch.
 fn shared_list(cx: &Context<'_>, key: Key<'_>) -> Result<Option<SharedValue>, WrongType> {
-    let shared = cx.db.share(key);
-    shared.as_ref().map(|shared| shared.read().list()).transpose()?;
-    Ok(shared)
+    cx.db.share_again(key, &[Kind::List])
 }
 
 /// The elements of a shared list.

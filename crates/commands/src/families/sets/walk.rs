@@ -18,9 +18,11 @@ use std::ops::ControlFlow;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&SMEMBERS, &SPOP, &SRANDMEMBER, &SSCAN];
 
+const SET: &[Kind] = &[Kind::Set];
+
 /// Shares the set under a key, so that it can be read without its latch.
 fn shared_set(cx: &Context<'_>, key: Key<'_>) -> Result<Option<SharedValue>, WrongType> {
-    cx.db.share_as(key, &[Kind::Set])
+    cx.db.share_as(key, SET)
 }
 
 /// The members of a shared set.
@@ -75,7 +77,7 @@ fn smembers<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if is_shown {
         return Ok(());
     }
-    match shared_set(cx, key)? {
+    match cx.db.share_again(key, SET)? {
         Some(shared) => cx.start(show_all(shared)),
         // The set may have been removed after its length was read.
         None => {
@@ -245,7 +247,7 @@ fn pop_many(cx: &mut Context<'_>, count: u64, random: u64) -> Result<(), Error> 
         let key = cx.key(cx.args.at(1));
         let popping = match &mut work {
             Some(popping) => popping,
-            None => match (cx.db.take_set(key, count)?, shared_set(cx, key)?) {
+            None => match (cx.db.take_set(key, count)?, cx.db.share_again(key, SET)?) {
                 // The set has shrunk before its key was claimed, so all members are removed.
                 (Taken::Whole(set), _) => return Ok(Worked::Then(show_all(set))),
                 (_, None) => {

@@ -117,7 +117,7 @@ fn show<'a>(cx: &mut Context<'a>, args: Args<'a>, known: Known) -> Result<(), Er
         return Ok(());
     }
     // The sorted set may have been removed after its length was read.
-    let shared = cx.db.share_as(key, &[Kind::SortedSet])?;
+    let shared = cx.db.share_again(key, &[Kind::SortedSet])?;
     let set = shared.as_ref().and_then(|shared| shared.read().sorted_set().ok());
     let mut left = selection.part(set);
     begin_members(&mut cx.reply, left.len(), with_scores);

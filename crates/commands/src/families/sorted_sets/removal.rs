@@ -124,7 +124,7 @@ impl Pop {
     fn begin_pop_many(&self, cx: &mut Context<'_>) -> Result<Option<Popping>, Error> {
         for position in self.keys.positions(cx.args) {
             let key = cx.args.at(position);
-            let Some(value) = cx.db.share_as(cx.key(key), &[Kind::SortedSet])? else { continue };
+            let Some(value) = cx.db.share_again(cx.key(key), &[Kind::SortedSet])? else { continue };
             let len = value.read().len();
             let left = self.part(len);
             self.begin(&mut cx.reply, key, left.len());
