@@ -264,6 +264,21 @@ fn stored_results_are_events() {
     }
 }
 
+/// The key that is written is the one that is checked, whatever it is called.
+#[test]
+fn destinations_may_be_called_like_options() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("ACL SETUSER ann on nopass ~l ~get +sort", "+OK\r\n");
+    client.check("RPUSH l 2 1", ":2\r\n");
+    let keys = "*2\r\n$1\r\nl\r\n$6\r\nsecret\r\n";
+    client.check("COMMAND GETKEYS SORT l STORE get STORE secret", keys);
+    client.check("AUTH ann any", "+OK\r\n");
+    client.check("SORT l STORE get", ":2\r\n");
+    let refused = client.run("SORT l STORE get STORE secret");
+    assert!(matches!(&refused, Reply::Error(text) if text.starts_with("NOPERM")), "{refused:?}");
+}
+
 /// The keys of BY and GET are not named in the request. Transactions and scripts see them at one
 /// moment all the same.
 #[test]

@@ -66,7 +66,8 @@ impl Request {
     }
 }
 
-/// The position of the argument after the last STORE option.
+/// The position of the argument after the last STORE option. Unlike in Redis, a destination that is
+/// called like an option is not taken for one: this key is checked and claimed.
 pub(super) fn destination(args: Args<'_>) -> Range<usize> {
     let (mut at, mut found) = (2, 0..0);
     while let Some(word) = args.get(at) {
@@ -75,7 +76,7 @@ pub(super) fn destination(args: Args<'_>) -> Range<usize> {
         }
         at += match word {
             word if is(word, "LIMIT") => 3,
-            word if is(word, "GET") || is(word, "BY") => 2,
+            word if is(word, "GET") || is(word, "BY") || is(word, "STORE") => 2,
             _ => 1,
         };
     }
@@ -83,7 +84,7 @@ pub(super) fn destination(args: Args<'_>) -> Range<usize> {
 }
 
 /// Whether a request may look up keys that depend on elements. A destination called BY or GET may
-/// be taken for an option.
+/// be taken for an option here.
 pub(super) fn looks_up_keys(args: Args<'_>) -> bool {
     (2..args.len()).any(|at| {
         let has_pattern = is(args.at(at), "BY") || is(args.at(at), "GET");
