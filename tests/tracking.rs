@@ -92,6 +92,14 @@ fn clients_choose_what_is_tracked() {
         tracker.check("GET b", "$1\r\n1\r\n");
         other.run("MSET a 1 b 2");
         tracker.expect(invalidated("b"));
+        // A refused request is the next one, too.
+        for refused in ["GET", "NOSUCH", "CLIENT NOSUCH"] {
+            tracker.check("CLIENT CACHING NO", "+OK\r\n");
+            assert!(matches!(tracker.run(refused), Reply::Error(_)), "{refused}");
+            tracker.run("GET b");
+            other.run("SET b 2");
+            tracker.expect(invalidated("b"));
+        }
         let (mut tracker, mut other) = clients(&server, "NOLOOP");
         tracker.check("MGET a b", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n");
         tracker.check("SET a 9", "+OK\r\n");
@@ -250,6 +258,12 @@ fn options_are_checked() {
         (
             "CLIENT CACHING YES",
             "-ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.\r\n",
+        ),
+        ("CLIENT TRACKING ON BCAST", "+OK\r\n"),
+        (
+            "CLIENT TRACKING ON BCAST PREFIX d",
+            "-ERR Prefix 'd' overlaps with an existing prefix ''. Prefixes for a single client \
+             must not overlap.\r\n",
         ),
         ("CLIENT TRACKING OFF", "+OK\r\n"),
         ("CLIENT TRACKING ON OPTIN", "+OK\r\n"),

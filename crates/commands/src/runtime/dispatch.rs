@@ -385,6 +385,7 @@ pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
                 return reject(entry, cx, &error);
             }
             queueing::abort(None, cx, &error);
+            tracking::forget_caching(false, cx);
             refuse(cx, &error);
         }
     }
@@ -395,10 +396,9 @@ pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
 fn reject(entry: &Entry, cx: &mut Context<'_>, error: &Error) {
     cx.tally.count_rejection(entry.index);
     cx.client.was_rejected = true;
-    match queueing::abort(Some(entry), cx, error) {
-        Some(error) => refuse(cx, &error),
-        None => refuse(cx, error),
-    }
+    let aborted = queueing::abort(Some(entry), cx, error);
+    tracking::forget_caching(tracking::is_about_clients(entry), cx);
+    refuse(cx, aborted.as_ref().unwrap_or(error));
 }
 
 impl CommandSet for Redis {

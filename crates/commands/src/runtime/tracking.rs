@@ -64,12 +64,13 @@ pub(crate) fn is_remembered(command: &Command, cx: &Context<'_>) -> bool {
 
 /// Whether a command may be CLIENT CACHING, or may come between CLIENT CACHING and the request to
 /// which that applies.
-fn is_about_clients(entry: &Entry) -> bool {
+pub(crate) fn is_about_clients(entry: &Entry) -> bool {
     entry.full_name.starts_with("client|")
 }
 
-/// Ends the effect of CLIENT CACHING after the next request, or after its transaction.
-fn forget_caching(is_about_clients: bool, cx: &mut Context<'_>) {
+/// Ends the effect of CLIENT CACHING after the next request, which may have been refused, or after
+/// its transaction.
+pub(crate) fn forget_caching(is_about_clients: bool, cx: &mut Context<'_>) {
     if let Some(tracking) = cx.client.tracking.as_mut().filter(|_| !is_about_clients)
         && cx.client.transaction.is_none()
         && !cx.client.is_executing

@@ -98,26 +98,46 @@ fn check(before: Option<&TrackingOptions>, request: &TrackingRequest) -> Result<
     check_prefixes(before, prefixes)
 }
 
+/// A prefix, and the strings that are prefixes of it or equal to it: the shortest that was set
+/// before, and of those in the request the first, with its number.
+struct Nested<'a> {
+    text: &'a [u8],
+    known: Option<&'a [u8]>,
+    given: Option<(usize, &'a [u8])>,
+}
+
 /// Checks that prefixes overlap neither each other nor those that are already set. The error names
 /// the first one in the request that does.
 fn check_prefixes(before: Option<&TrackingOptions>, prefixes: &[Box<[u8]>]) -> Result<(), Error> {
     let known = before.into_iter().flat_map(|it| &it.prefixes).map(|known| (&**known, None));
     let given = prefixes.iter().enumerate().map(|(number, prefix)| (&**prefix, Some(number)));
     let mut all: Vec<(&[u8], Option<usize>)> = known.chain(given).collect();
-    // In this order, a string that is a prefix of any other is a prefix of the next one.
     all.sort_unstable();
-    let overlaps = all.windows(2).filter_map(|pair| match *pair {
-        [(short, first), (long, second)] if long.starts_with(short) => match (first, second) {
-            (Some(first), Some(second)) if first < second => Some((first, short, long, PROVIDED)),
-            (Some(_), Some(second)) => Some((second, long, short, PROVIDED)),
-            (Some(first), None) => Some((first, short, long, EXISTING)),
-            (None, Some(second)) => Some((second, long, short, EXISTING)),
-            (None, None) => None,
-        },
-        _ => None,
+    // In this order, strings follow their prefixes: those of the current one are on the stack.
+    let mut stack: Vec<Nested<'_>> = Vec::new();
+    let overlaps = all.into_iter().filter_map(|(text, number)| {
+        while stack.last().is_some_and(|above| !text.starts_with(above.text)) {
+            stack.pop();
+        }
+        let (known, given) = stack.last().map_or((None, None), |above| (above.known, above.given));
+        stack.push(Nested {
+            text,
+            known: known.or(number.is_none().then_some(text)),
+            given: given.into_iter().chain(number.map(|number| (number, text))).min(),
+        });
+        match (number, known, given) {
+            (Some(number), Some(known), _) => Some((number, EXISTING, text, known)),
+            (Some(number), None, Some((first, short))) => Some(match first < number {
+                true => (first, PROVIDED, short, text),
+                false => (number, PROVIDED, text, short),
+            }),
+            (None, _, Some((first, short))) => Some((first, EXISTING, short, text)),
+            _ => None,
+        }
     });
     match overlaps.min() {
-        Some((_, prefix, other, which)) => Err(overlap(prefix, other, which)),
+        // Of one prefix, an overlap with an existing one comes first, also in this order.
+        Some((_, which, prefix, other)) => Err(overlap(prefix, other, which)),
         None => Ok(()),
     }
 }
