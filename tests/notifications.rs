@@ -557,6 +557,25 @@ fn watching_keys_and_receiving_events_are_independent() {
     stopped(&mut client);
 }
 
+#[test]
+fn events_follow_the_first_of_many_confirmations() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("CONFIG SET notify-keyspace-events KEA", "+OK\r\n");
+    let patterns = (0..20_000).map(|number| format!("none:{number}"));
+    let words: Vec<String> = ["PSUBSCRIBE".to_owned(), "__keyevent*:set".to_owned()]
+        .into_iter()
+        .chain(patterns)
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut listener = server.connect_resp();
+    listener.send(harness::encode_command(&words));
+    assert_eq!(listener.reply().list()[2].integer(), 1);
+    client.check("SET a 1", "+OK\r\n");
+    let is_event = |reply: harness::Reply| reply.list()[0].text() == "pmessage";
+    assert!((0..20_001).any(|_| is_event(listener.reply())));
+}
+
 /// Clients on all workers change a few keys in transactions. Subscribers must receive all changes
 /// of a key in the order in which they happened.
 #[test]

@@ -616,6 +616,31 @@ fn messages_that_come_during_a_request_stay_in_order() {
     }
 }
 
+/// Messages that are written before a request which then blocks are no part of its reply.
+#[test]
+fn a_client_that_blocks_still_receives_messages() {
+    let server = Server::nagi_with(&["--workers", "1"]);
+    let (mut subscriber, _) = connect(&server, 3);
+    let (mut publisher, _) = connect(&server, 3);
+    subscribe_to(&mut subscriber, &["a".to_owned()]);
+    subscribe_to(&mut publisher, &["b".to_owned()]);
+    let mut client = server.connect_resp();
+    for _ in 0..200 {
+        publisher.send(encode_command(&["PUBLISH", "a", "1"]));
+        subscriber.send(encode_command(&["BLPOP", "list", "0"]));
+        publisher.expect(":1\r\n");
+        eventually("the client blocks", || {
+            client.run("INFO clients").text().contains("blocked_clients:1\r\n")
+        });
+        publisher.check("PUBLISH a 2", ":1\r\n");
+        for text in ["1", "2"] {
+            subscriber.expect(format!(">{}", message("message", &["a", text])));
+        }
+        client.check("RPUSH list x", ":1\r\n");
+        subscriber.expect("*2\r\n$4\r\nlist\r\n$1\r\nx\r\n");
+    }
+}
+
 /// Confirmations are messages, which CLIENT REPLY does not suppress; errors and QUEUED are replies.
 #[test]
 fn replies_that_are_off_include_errors_about_channels() {

@@ -156,6 +156,14 @@ pub(crate) trait RequestProtocol {
         requests: &mut Requests<'a, Self::Work<'a>>,
     ) -> (usize, Result<Option<SessionState>, Self::Malformed>);
 
+    /// Writes what must come before the next reply.
+    fn send_unsolicited(
+        _client: &mut Client,
+        _environment: &RequestEnvironment<'_>,
+        _out: &mut Output,
+    ) {
+    }
+
     /// Executes a request and writes its reply. Returns the remaining work, which may be the whole
     /// request.
     fn execute(

@@ -70,13 +70,21 @@ impl RequestProtocol for Resp {
     }
 
     #[inline]
+    fn send_unsolicited(
+        client: &mut Client,
+        environment: &RequestEnvironment<'_>,
+        out: &mut Output,
+    ) {
+        environment.send_encoded_messages(client, out);
+    }
+
+    #[inline]
     fn execute(
         request: &Request<'_, Row>,
         client: &mut Client,
         environment: &RequestEnvironment<'_>,
         out: &mut Output,
     ) -> Option<Remainder> {
-        environment.send_encoded_messages(client, out);
         let suspension = if client.reply_mode == ReplyMode::All {
             run(request.work, environment.context(client, out, request.args, request.key))
         } else {

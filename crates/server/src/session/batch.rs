@@ -76,6 +76,7 @@ pub(super) fn execute<P: RequestProtocol>(
     for (place, request) in requests.iter().enumerate() {
         prefetch_entry(place + Prefetch::REQUESTS);
         note_key::<P>(request, counts_keys, place + 1 == count, client, environment);
+        P::send_unsolicited(client, environment, out);
         let replied = out.len();
         let remainder = P::execute(request, client, environment, out);
         output_overhead.set(out.own_bytes());

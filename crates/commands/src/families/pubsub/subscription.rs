@@ -34,13 +34,16 @@ fn add(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Error
             confirm(cx, kind, word, Some(name), &before);
             next += 1;
             if slice.is_over() {
-                close_unless_permitted(cx, &mut checked);
-                return Ok(JobProgress::ROOM_FOR_REPLIES);
+                break;
             }
         }
         close_unless_permitted(cx, &mut checked);
+        // Before the first confirmation is sent: events that follow it are expected.
         notification::settle(cx.server, cx.db.store());
-        Ok(JobProgress::Done)
+        Ok(match next < cx.args.len() {
+            true => JobProgress::ROOM_FOR_REPLIES,
+            false => JobProgress::Done,
+        })
     }))
 }
 
