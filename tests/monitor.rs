@@ -2,6 +2,8 @@
 
 use crate::memcached::binary::{encode, receive};
 use harness::{Connection, Server};
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
 
 /// Returns the words of the next request that a monitor receives.
 fn shown(monitor: &mut Connection) -> String {
@@ -140,6 +142,55 @@ fn requests_of_memcached_are_shown_as_well() {
     ] {
         assert_eq!(shown(&mut monitor), expected);
     }
+}
+
+#[test]
+fn requests_in_a_transaction_are_shown_in_the_database_that_they_select() {
+    for server in [Server::nagi(), Server::redis()] {
+        let (mut monitor, mut client) = (server.connect_resp(), server.connect_resp());
+        client.check("ACL SETUSER ann on nopass ~* +@all", "+OK\r\n");
+        client.check("AUTH ann any", "+OK\r\n");
+        monitor.check("MONITOR", "+OK\r\n");
+        for command in ["MULTI", "SELECT 9", "GET a", "SET a 1"] {
+            client.run(command);
+        }
+        server.connect_resp().check("ACL SETUSER ann -set", "+OK\r\n");
+        client.run("EXEC");
+        let expected = [r#"0 "MULTI""#, r#"9 "SELECT" "9""#, r#"9 "GET" "a""#, r#"9 "EXEC""#];
+        for expected in expected {
+            assert_eq!(shown(&mut monitor), expected);
+        }
+    }
+}
+
+#[test]
+fn a_database_that_a_script_selects_is_shown() {
+    for server in [Server::nagi(), Server::redis()] {
+        let (mut monitor, mut client) = (server.connect_resp(), server.connect_resp());
+        monitor.check("MONITOR", "+OK\r\n");
+        client.run("EVAL \"redis.call('select', 9) return redis.call('get', KEYS[1])\" 1 a");
+        monitor.line();
+        for expected in [r#"[9 lua] "select" "9""#, r#"[9 lua] "get" "a""#] {
+            let line = monitor.line();
+            assert!(line.ends_with(expected), "{line}");
+        }
+    }
+}
+
+#[test]
+fn clients_of_a_unix_socket_are_shown_as_such() {
+    let path = std::env::temp_dir().join(format!("nagi-monitor-{}.sock", std::process::id()));
+    let path = path.to_str().expect("text");
+    let server = Server::nagi_with(&["--unixsocket", path]);
+    let mut monitor = server.connect_resp();
+    monitor.check("MONITOR", "+OK\r\n");
+    let mut client = UnixStream::connect(path).expect("it listens");
+    client.write_all(b"SET a 1\r\n").expect("it reads");
+    assert!(monitor.line().ends_with(&format!("[0 unix:{path}] \"SET\" \"a\" \"1\"")));
+    let clients = server.connect_resp().run("CLIENT LIST").text();
+    let is_shown =
+        |line: &str| line.contains(&format!("addr={path}:0")) && line.contains("flags=U");
+    assert!(clients.lines().any(is_shown), "{clients}");
 }
 
 #[test]

@@ -64,15 +64,18 @@ pub fn stop_monitoring(server: &dyn Server, client: &ClientInfo) {
 /// The line of a request for monitors: time, database, client and [`words`].
 fn line(client: &Client, words: &str) -> String {
     let now = since_1970();
+    let mut address = client.info.shown_address();
+    if client.info.marks().contains(Marks::UNIX_SOCKET) {
+        address = format!("unix:{}", address.trim_end_matches(":0")).into();
+    }
     let mut line = String::new();
     // Writing to a string cannot fail.
     let _ = write!(
         line,
-        "+{}.{:06} [{} {}]{words}\r\n",
+        "+{}.{:06} [{} {address}]{words}\r\n",
         now.as_secs(),
         now.subsec_micros(),
         client.database,
-        client.info.shown_address()
     );
     line
 }

@@ -58,8 +58,9 @@ impl Sessions {
             resp: if protocol == Protocol::Resp { 2 } else { 0 }.into(),
             ..ClientInfo::default()
         });
-        if let Some(gateway) = &gateway {
-            gateway.client.connected(&info);
+        match &gateway {
+            Some(gateway) => gateway.client.connected(&info),
+            None => info.mark(Marks::UNIX_SOCKET, peer == Peer::FileSystem),
         }
         self.tally.connections.add(1);
         self.shared.registry.add(&info);

@@ -23,7 +23,8 @@ use crate::state::key_costs::Cost;
 use crate::state::scripts::{Lease, Leased, Scripts, runs_scripts};
 use crate::state::transaction::{Queued, Transaction};
 use crate::state::watched_keys::Watches;
-use crate::{Context, Error, HookFlags, JobProgress, Keys, Marks, Suspension, When};
+use crate::{Context, Entry, Error, HookFlags, JobProgress, Keys, Marks, Suspension, When};
+use nagi_proto::Args;
 use nagi_store::{Claim, ClaimProgress, Claiming, Intent, Store};
 use std::sync::Arc;
 use std::task::Waker;
@@ -385,20 +386,28 @@ fn run(
     inner.client.frozen_time = Some(time);
     match suspended {
         Some(suspended) => go_on(&mut inner, suspended),
-        None => {
-            let is_shown = inner.hooks.reasons().contains(HookFlags::MONITORED)
-                && !entry.command.flags.contains(Flags::ADMIN);
-            if is_shown {
-                let words = shown::words(entry.command, args);
-                shown::show(inner.server, inner.client, &words);
-            }
-            match rights::check_queued(&mut inner, entry, args) {
-                Ok(()) => dispatch::run_claimed(entry, &mut inner, args),
-                Err(error) => dispatch::refuse(&mut inner, &error),
-            }
-        }
+        None => match rights::check_queued(&mut inner, entry, args) {
+            Ok(()) => run_shown(entry, &mut inner, args),
+            Err(error) => dispatch::refuse(&mut inner, &error),
+        },
     }
     inner.client.is_executing = false;
     inner.client.frozen_time = None;
     inner.suspension
+}
+
+/// Runs a command, and shows it to monitors: after it, in the database that it may have selected,
+/// but a script before the commands that it calls.
+fn run_shown<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
+    let flags = entry.command.flags;
+    let is_shown =
+        cx.hooks.reasons().contains(HookFlags::MONITORED) && !flags.contains(Flags::ADMIN);
+    let words = is_shown.then(|| shown::words(entry.command, args));
+    let show = |cx: &Context<'_>, is_time: bool| {
+        words.iter().filter(|_| is_time).for_each(|words| shown::show(cx.server, cx.client, words));
+    };
+    let is_script = flags.contains(Flags::RUNS_SCRIPTS);
+    show(cx, is_script);
+    dispatch::run_claimed(entry, cx, args);
+    show(cx, !is_script);
 }
