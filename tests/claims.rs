@@ -251,3 +251,33 @@ fn a_script_claims_everything_instead_of_very_many_keys() {
     script.expect(":0\r\n");
     writer.expect("+OK\r\n");
 }
+
+/// After a script, clients are served in the order in which it has changed their keys.
+#[test]
+fn keys_that_a_script_changes_are_served_in_order() {
+    let names: Vec<String> = (0..16).map(|number| format!("l{number}")).collect();
+    for server in [Server::redis(), Server::nagi_with(&["--workers", "1"])] {
+        let mut client = server.connect_resp();
+        let waiting: Vec<Connection> = names
+            .iter()
+            .map(|name| {
+                let mut waiting = server.connect_resp();
+                waiting.send(encode_command(&["BLMOVE", name, "out", "LEFT", "RIGHT", "0"]));
+                waiting
+            })
+            .collect();
+        let field = format!("blocked_clients:{}\r\n", waiting.len());
+        until("clients that wait", || {
+            client.run("INFO clients").text().contains(&field).then_some(())
+        })
+        .unwrap();
+        let script = "for i = #KEYS, 1, -1 do redis.call('RPUSH', KEYS[i], KEYS[i]) end";
+        let mut request = vec!["EVAL", script, "16"];
+        request.extend(names.iter().map(String::as_str));
+        client.send(encode_command(&request));
+        client.expect("$-1\r\n");
+        let moved = client.run("LRANGE out 0 -1");
+        let moved: Vec<String> = moved.list().iter().map(Reply::text).collect();
+        assert!(moved.iter().eq(names.iter().rev()), "{moved:?}");
+    }
+}

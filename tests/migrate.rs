@@ -97,6 +97,32 @@ fn options_do_what_redis_does() {
     assert_eq!(ours, theirs);
 }
 
+/// A client that waits for entries of a group learns that its stream has gone.
+#[test]
+fn consumers_of_a_stream_that_is_moved_are_told() {
+    let (from, to) = (Server::nagi(), Server::nagi());
+    let (mut client, mut consumer) = (from.connect_resp(), from.connect_resp());
+    client.check("XGROUP CREATE s g $ MKSTREAM", "+OK\r\n");
+    consumer.send(harness::encode_command(&[
+        "XREADGROUP",
+        "GROUP",
+        "g",
+        "c",
+        "BLOCK",
+        "0",
+        "STREAMS",
+        "s",
+        ">",
+    ]));
+    harness::until("a client that waits", || {
+        client.run("INFO clients").text().contains("blocked_clients:1\r\n").then_some(())
+    })
+    .unwrap();
+    client.check(&format!("MIGRATE 127.0.0.1 {} s 0 1000", to.resp().port()), "+OK\r\n");
+    let reply = told(&consumer.reply());
+    assert!(reply.starts_with("NOGROUP "), "{reply}");
+}
+
 #[test]
 fn passwords_are_given_and_not_shown() {
     let to = Server::nagi_with(&["--requirepass", "sesame"]);

@@ -427,8 +427,8 @@ fn clients_wait_for_entries_and_are_notified_that_a_group_is_gone() {
     waiters[0].check("XREAD BLOCK 1 STREAMS s $", "*-1\r\n");
 }
 
-/// As in Redis 8.0.6, a change that adds no entry is no reason for them to try again: a consumer that
-/// was deleted is not created, and one that exists remains idle.
+/// As in Redis 8.0.6, a change that adds no entry is no reason for them to try again: a consumer
+/// that was deleted is not created, and one that exists remains idle.
 #[test]
 fn a_change_without_an_entry_leaves_consumers_that_wait_as_they_are() {
     for streams in ["s >", "t s > >"] {

@@ -197,8 +197,14 @@ fn claim(
     if keys.claims_everything(args) {
         return run.claim_everything(server.store(), context, is_to_end);
     }
-    let intent = run.intent;
-    keys.of(args).try_for_each(|key| run.claim(server.store(), context, key, intent, is_to_end))
+    let (intent, writes) = (run.intent, entry.command.flags.contains(Flags::WRITE));
+    keys.of(args).try_for_each(|key| {
+        run.claim(server.store(), context, key, intent, is_to_end)?;
+        if writes {
+            run.note_changed(key);
+        }
+        Ok(())
+    })
 }
 
 /// Executes a command on behalf of the server, such as the DUMP of MIGRATE. Its keys have been
@@ -298,22 +304,20 @@ fn begin<'a>(
     args: Args<'a>,
     is_first_write: bool,
 ) -> bool {
-    if is_of_script {
-        if let Err(error) = rights::check_in_script(cx, entry, args) {
-            cx.tally.count_rejection(entry.index);
-            dispatch::refuse(cx, &error);
-            return false;
-        }
-        let is_shown = cx.hooks.reasons().contains(HookFlags::MONITORED)
-            && !entry.command.flags.contains(Flags::ADMIN);
-        if is_shown {
-            let words = shown::words(entry.command, args);
-            shown::show(cx.server, cx.client, &words);
-        }
+    if is_of_script && let Err(error) = rights::check_in_script(cx, entry, args) {
+        cx.tally.count_rejection(entry.index);
+        dispatch::refuse(cx, &error);
+        return false;
     }
+    let is_shown = is_of_script
+        && cx.hooks.reasons().contains(HookFlags::MONITORED)
+        && !entry.command.flags.contains(Flags::ADMIN);
+    let words = is_shown.then(|| shown::words(entry.command, args));
     if is_first_write {
         cx.server.scripts().note_write();
     }
     dispatch::run_claimed(entry, cx, args);
+    // In the database that the command may have selected, as in Redis.
+    words.into_iter().for_each(|words| shown::show(cx.server, cx.client, &words));
     true
 }

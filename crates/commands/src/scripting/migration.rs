@@ -64,7 +64,11 @@ fn move_keys<S: ScriptingServer>(
     let sent = target.send_keys(values, migration, keys, &mut moved);
     if !migration.copies {
         // Keys that have been restored there are deleted here, even if others failed.
-        moved.iter().for_each(|key| values.run_words(&[b"DEL", key]));
+        for key in &moved {
+            values.run_words(&[b"DEL", key]);
+            // Clients may be waiting for a change of the key (XREADGROUP).
+            values.run.note_changed(key);
+        }
     }
     sent
 }

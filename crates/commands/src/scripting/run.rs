@@ -100,8 +100,10 @@ pub(super) struct Run {
     /// The client on whose behalf commands run; their replies go to the script.
     pub(super) client: Client,
     pub(super) claim: Claim,
-    /// The claimed keys, each with the intent of its claim; none if everything is claimed.
-    held: HashMap<Name, Intent>,
+    /// The claimed keys; none if everything is claimed.
+    held: HashMap<Name, Held>,
+    /// Those that its commands may have changed, in the order of the first change.
+    changed: Vec<Name>,
     holds_everything: bool,
     /// Whether its commands may only read.
     pub(super) is_read_only: bool,
@@ -123,6 +125,13 @@ pub(super) struct Run {
     pub(super) buffer_bytes: usize,
 }
 
+/// A claimed key.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    intent: Intent,
+    may_be_changed: bool,
+}
+
 /// The script was ended while it waited for a key.
 #[derive(Debug)]
 pub(super) struct Ended;
@@ -133,6 +142,7 @@ impl Run {
             client,
             claim,
             held: HashMap::new(),
+            changed: Vec::new(),
             holds_everything: false,
             is_read_only: false,
             intent: Intent::Write,
@@ -150,7 +160,15 @@ impl Run {
 
     /// Records a key that was claimed before the script began.
     pub(super) fn note_claimed(&mut self, key: &[u8], intent: Intent) {
-        self.held.insert(key.into(), intent);
+        self.held.insert(key.into(), Held { intent, may_be_changed: false });
+    }
+
+    /// Records that a command may change a key, which is claimed.
+    pub(super) fn note_changed(&mut self, key: &[u8]) {
+        let known = self.held.get_key_value(key).filter(|(_, held)| !held.may_be_changed);
+        let Some(name) = known.map(|(name, _)| Arc::clone(name)) else { return };
+        self.held.entry(Arc::clone(&name)).and_modify(|held| held.may_be_changed = true);
+        self.changed.push(name);
     }
 
     /// Claims a further key, unless it is claimed with a sufficient intent already. If very many
@@ -163,7 +181,7 @@ impl Run {
         intent: Intent,
         is_to_end: impl Fn() -> bool,
     ) -> Result<(), Ended> {
-        let is_held = match self.held.get(key) {
+        let is_held = match self.held.get(key).map(|held| held.intent) {
             Some(Intent::Write) => true,
             Some(Intent::Read) => intent == Intent::Read,
             None => false,
@@ -176,7 +194,7 @@ impl Run {
         }
         let db = store.database(0, &context.counters, self.now_ms);
         self.grow(db, context, Some((key, intent)), is_to_end)?;
-        self.held.insert(key.into(), intent);
+        self.note_claimed(key, intent);
         Ok(())
     }
 
@@ -192,7 +210,7 @@ impl Run {
             self.grow(db, context, None, is_to_end)?;
             self.holds_everything = true;
             self.claim.release_names();
-            self.held = HashMap::new();
+            (self.held, self.changed) = (HashMap::new(), Vec::new());
         }
         Ok(())
     }
@@ -235,12 +253,12 @@ impl Run {
                 awaited.add_everything(blocked);
                 return (awaited, blocked.names());
             }
-            for (name, _) in self.held.iter().filter(|(_, intent)| **intent == Intent::Write) {
+            for name in &self.changed {
                 awaited.add(blocked, name);
                 written.push(Arc::clone(name));
             }
-            let lacking =
-                awaited.reached().find(|name| self.held.get(*name) != Some(&Intent::Write));
+            let is_held = |held: &Held| held.intent == Intent::Write;
+            let lacking = awaited.reached().find(|name| !self.held.get(*name).is_some_and(is_held));
             let Some(lacking) = lacking.cloned() else { return (awaited, written) };
             // Clients may have blocked before this key was claimed, so the keys are collected
             // again.
