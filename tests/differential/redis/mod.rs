@@ -124,8 +124,9 @@ impl Comparison {
         self.history.clear();
         let limits = limits(random);
         for (connection, limits) in [&mut self.ours, &mut self.theirs].into_iter().zip(limits) {
-            // The connection may be within a transaction.
+            // The connection may be within a transaction, and watch keys that only one server has.
             let _ = connection.run("DISCARD");
+            connection.check("UNWATCH", "+OK\r\n");
             connection.check("FLUSHALL", "+OK\r\n");
             // If one server refused a CONFIG SET, the limits may differ, so all of them are set
             // again.
