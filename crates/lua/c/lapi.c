@@ -669,6 +669,18 @@ LUA_API void lua_callcounthook (lua_State *L) {
 }
 
 
+/* nagi: counts steps that are no instructions, each about as long as one, and
+   calls the hook once there are many */
+LUA_API void lua_countsteps (lua_State *L, size_t n) {
+  static __thread size_t steps;
+  steps += n;
+  if (steps > LUA_STEPSPERHOOK) {
+    steps = 0;
+    lua_callcounthook(L);
+  }
+}
+
+
 LUA_API void lua_settable (lua_State *L, int idx) {
   StkId t;
   lua_lock(L);

@@ -265,21 +265,6 @@ static int luaB_loadstring (lua_State *L) {
 }
 
 
-/* nagi: parts of a chunk, and their calls, since the last call of the hook */
-#define STEPSPERHOOK	10000
-#define BYTESPERSTEP	64
-
-static __thread size_t steps;
-
-static void count (lua_State *L, size_t n) {
-  steps += n;
-  if (steps > STEPSPERHOOK) {
-    steps = 0;
-    lua_callcounthook(L);
-  }
-}
-
-
 /*
 ** Reader for generic `load' function: `lua_load' uses the
 ** stack for internal stuff, so the reader cannot change the
@@ -299,7 +284,7 @@ static const char *generic_reader (lua_State *L, void *ud, size_t *size) {
     const char *s;
     lua_replace(L, 3);  /* save string in a reserved stack slot */
     s = lua_tolstring(L, 3, size);
-    count(L, 1 + *size/BYTESPERSTEP);  /* nagi */
+    lua_countsteps(L, 1 + *size/LUA_BYTESPERSTEP);  /* nagi */
     return s;
   }
   else luaL_error(L, "reader function must return a string");

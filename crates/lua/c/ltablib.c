@@ -19,26 +19,13 @@
 #define aux_getn(L,n)	(luaL_checktype(L, n, LUA_TTABLE), luaL_getn(L, n))
 
 
-/* nagi: elements, comparisons without a function, parts of compared strings and
-   calls of C functions since the last call of the hook; functions in Lua are
-   counted by their instructions */
-#define STEPSPERHOOK	10000
+/* nagi: the steps of a call of a function in C; those in Lua are counted by
+   their instructions */
 #define STEPSPERCALL	100
-#define BYTESPERSTEP	64
-
-static __thread size_t steps;
-
-static void count (lua_State *L, size_t n) {
-  steps += n;
-  if (steps > STEPSPERHOOK) {
-    steps = 0;
-    lua_callcounthook(L);
-  }
-}
 
 static void countcall (lua_State *L, int f) {
   if (lua_iscfunction(L, f))
-    count(L, STEPSPERCALL);
+    lua_countsteps(L, STEPSPERCALL);
 }
 
 
@@ -125,7 +112,7 @@ static int tinsert (lua_State *L) {
       pos = luaL_checkint(L, 2);  /* 2nd argument is the position */
       if (pos > e) e = pos;  /* `grow' array if necessary */
       for (i = e; i > pos; i--) {  /* move up elements */
-        count(L, 1);  /* nagi */
+        lua_countsteps(L, 1);  /* nagi */
         lua_rawgeti(L, 1, i-1);
         lua_rawseti(L, 1, i);  /* t[i] = t[i-1] */
       }
@@ -149,7 +136,7 @@ static int tremove (lua_State *L) {
   luaL_setn(L, 1, e - 1);  /* t.n = n-1 */
   lua_rawgeti(L, 1, pos);  /* result = t[pos] */
   for ( ;pos<e; pos++) {
-    count(L, 1);  /* nagi */
+    lua_countsteps(L, 1);  /* nagi */
     lua_rawgeti(L, 1, pos+1);
     lua_rawseti(L, 1, pos);  /* t[pos] = t[pos+1] */
   }
@@ -206,8 +193,8 @@ static void set2 (lua_State *L, int i, int j) {
 static void countcomp (lua_State *L, int a) {
   size_t n = 1;
   if (lua_type(L, a) == LUA_TSTRING)
-    n += lua_objlen(L, a)/BYTESPERSTEP;
-  count(L, n);
+    n += lua_objlen(L, a)/LUA_BYTESPERSTEP;
+  lua_countsteps(L, n);
 }
 
 

@@ -189,6 +189,9 @@ LUA_API void  (lua_getfenv) (lua_State *L, int idx);
 */
 LUA_API void  (lua_setreadonly) (lua_State *L, int idx, int readonly);
 LUA_API void  (lua_callcounthook) (lua_State *L);
+LUA_API void  (lua_countsteps) (lua_State *L, size_t n);
+#define LUA_STEPSPERHOOK	10000
+#define LUA_BYTESPERSTEP	64
 LUA_API void  (lua_settable) (lua_State *L, int idx);
 LUA_API void  (lua_setfield) (lua_State *L, int idx, const char *k);
 LUA_API void  (lua_rawset) (lua_State *L, int idx);
