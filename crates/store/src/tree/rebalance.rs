@@ -232,6 +232,12 @@ impl<L: Layout> Tree<L> {
         (load, room)
     }
 
+    /// Returns the number of free bytes in the leaf below a child of an inner node.
+    fn free_bytes(&self, inner: &Inner, child: usize) -> usize {
+        let (load, room) = self.loads(inner, child..child + 1);
+        room - load
+    }
+
     /// Shifts groups from a leaf to its neighbours: to as few of them as have room. Returns whether
     /// that makes room for `bytes` bytes.
     fn shift(&mut self, path: &Path, bytes: usize) -> bool {
@@ -239,12 +245,14 @@ impl<L: Layout> Tree<L> {
         let child = path.child(parent);
         let Some(inner) = self.inner(path, parent) else { return false };
         let children = inner.len();
+        let widest = self.max_window(path).min(children);
+        let near = (child + 1).saturating_sub(widest)..(child + widest).min(children);
+        let free: Vec<usize> = near.clone().map(|child| self.free_bytes(inner, child)).collect();
         let has_room = |window: &Range<usize>| {
-            let leaves = window.len();
-            let (load, room) = self.loads(inner, window.clone());
-            load + bytes + GROUP_BYTES + leaves * MIN_GAIN_BYTES <= room
+            let free = free.iter().skip(window.start - near.start).take(window.len());
+            free.sum::<usize>() >= bytes + GROUP_BYTES + window.len() * MIN_GAIN_BYTES
         };
-        let windows = (2..=self.max_window(path).min(children)).flat_map(|leaves| {
+        let windows = (2..=widest).flat_map(|leaves| {
             let first = (child + 1).saturating_sub(leaves);
             (first..=child.min(children - leaves)).map(move |start| start..start + leaves)
         });
