@@ -50,7 +50,8 @@ mod value;
 
 pub use claims::announcement::Announcement;
 pub use claims::claiming::{Claim, ClaimProgress, Claiming, Growing, Growth};
-pub use claims::table::{Intent, Wait};
+pub use claims::stripe::Intent;
+pub use claims::table::Wait;
 pub use collections::hash::{Field, FieldExpiry, HashLimits, HashRef};
 pub use collections::list::{ListLimit, ListRef};
 pub use collections::set::{SetLimits, SetRef};

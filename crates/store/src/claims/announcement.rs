@@ -5,16 +5,17 @@
 //! the announcing thread          a claimer                          a request
 //! active + ANNOUNCED                                                enters a batch
 //! heavy barrier, grace period                                       active = 0: runs
-//! active + SEEN                                                     or looks under the lock
+//! active + SEEN
 //!                                active + 1, finds SEEN             enters a batch
-//!                                takes its names under the lock     active > 0
-//!                                waits out the batches under way    looks under the lock
+//!                                takes its names                    active > 0: fence
+//!                                fence                              looks for its names
+//!                                waits out the batches under way
 //! ```
 //!
-//! `active` is above 0 from the announcement to the end of the claim, so no batch that begins after
-//! the grace period reads 0. A batch that looked under the lock before the claimer acquired it has
-//! marked its slot before that, so the claimer sees the mark and waits for the batch. Requests look
-//! for claims on the whole keyspace without a lock, so those claims always pass the heavy barrier.
+//! `active` is above 0 from the announcement to the end of the claim, so every batch that begins
+//! after the grace period passes the fence. Of the two fences one comes first: either the request
+//! sees the names, or the claimer sees the batch and waits for it. Claims on the whole keyspace are
+//! rare, and pass the heavy barrier.
 
 use crate::claims::table::{ANNOUNCED, Claims, SEEN};
 use crate::sync::primitives::atomic::Ordering;

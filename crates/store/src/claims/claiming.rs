@@ -1,6 +1,7 @@
 //! Acquires and releases claims, a slice at a time.
 
-use crate::claims::table::{Claims, Intent, Wait};
+use crate::claims::stripe::Intent;
+use crate::claims::table::{Claims, Wait};
 use crate::entry::key::Key;
 use crate::memory::accounting::{self, Charge};
 use crate::sync::quiescence::{GracePeriod, Quiescence};
@@ -69,8 +70,8 @@ pub struct Claim {
     taken: Vec<u64>,
     /// Whether the claim counts as active.
     active: bool,
-    /// Whether every batch that begins looks for its keys among the claimed names, since it has
-    /// seen that there are claims. Then no barrier between threads is needed.
+    /// Whether every batch that begins sees that there are claims, passes a fence and looks for its
+    /// keys among the claimed names. Then no thread needs to be interrupted.
     is_seen: bool,
     /// The memory of the claim, which is not data.
     charge: Charge,
@@ -174,7 +175,7 @@ impl Claiming {
         self.claim.claims.give_ticket(self.claim.owner);
         let is_seen = self.claim.is_seen;
         let grace = self.grace.get_or_insert_with(|| match is_seen {
-            true => quiescence.grace_of_locks(Some(worker)),
+            true => quiescence.grace_of_fenced(Some(worker)),
             false => quiescence.grace(Some(worker)),
         });
         if !wait_briefly(quiescence, grace) {
@@ -260,7 +261,7 @@ impl Claim {
                     let list = accounting::room_bytes::<u64>(self.taken.capacity());
                     self.charge.set(list + self.taken.len() * NAME_BYTES);
                     growing.grace = Some(match name {
-                        Some(_) if self.is_seen => quiescence.grace_of_locks(Some(worker)),
+                        Some(_) if self.is_seen => quiescence.grace_of_fenced(Some(worker)),
                         _ => quiescence.grace(Some(worker)),
                     });
                 }

@@ -28,6 +28,7 @@ pub(crate) mod claiming;
 #[cfg(all(test, loom))]
 pub(crate) mod model;
 mod queue;
+pub(crate) mod stripe;
 pub(crate) mod table;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -2,6 +2,7 @@
 
 use super::announcement::Announcement;
 use super::claiming::*;
+use super::stripe::Intent;
 use super::table::*;
 use crate::entry::key::Key;
 use crate::sync::quiescence::Quiescence;
@@ -127,6 +128,7 @@ impl Fixture {
         let mut last = None;
         loop {
             let batch = self.quiescence.enter(worker);
+            self.claims.begin_batch();
             let wait = if self.claims.any() {
                 self.claims.meet(name, Intent::Write, &waker)
             } else {

@@ -1,11 +1,10 @@
-//! The claimed names and their owners, in stripes, and the queues of waiters for each name.
+//! All claims: the claimed names, in stripes, and the order in which claimers begin.
 
 use crate::claims::queue::{Kind, Queue};
-use crate::entry::identity_hasher::IdentityHasher;
+use crate::claims::stripe::{Hold, Intent, Stripe};
+use crate::sync::barrier;
+use crate::sync::primitives::Mutex;
 use crate::sync::primitives::atomic::{AtomicU64, Ordering};
-use crate::sync::primitives::{Mutex, MutexGuard};
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -17,18 +16,6 @@ pub(super) const ANNOUNCED: u64 = 1 << 63;
 /// Set once every batch in progress has seen [`ANNOUNCED`].
 pub(super) const SEEN: u64 = 1 << 62;
 
-/// The number of names for which an empty stripe keeps its memory.
-const KEPT_NAMES: usize = 16;
-
-/// How a claim or a request accesses a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intent {
-    /// Reading; shared with other readers.
-    Read,
-    /// Writing; exclusive.
-    Write,
-}
-
 /// All claims.
 #[derive(Debug)]
 pub(crate) struct Claims {
@@ -38,25 +25,8 @@ pub(crate) struct Claims {
     /// The claim on the whole keyspace, which is then the only active one; 0 for none.
     exclusive: AtomicU64,
     last_owner: AtomicU64,
-    stripes: Box<[Mutex<Stripe>]>,
+    stripes: Box<[Stripe]>,
     entrance: Mutex<Entrance>,
-}
-
-type Stripe = HashMap<u64, Name, BuildHasherDefault<IdentityHasher>>;
-
-/// A name that is claimed, or that has waiters.
-#[derive(Debug, Default)]
-struct Name {
-    hold: Hold,
-    queue: Queue,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Hold {
-    #[default]
-    Free,
-    Readers(u32),
-    Writer(u64),
 }
 
 /// State that decides whether claims may begin.
@@ -106,7 +76,7 @@ impl Claims {
             active: AtomicU64::new(0),
             exclusive: AtomicU64::new(0),
             last_owner: AtomicU64::new(0),
-            stripes: (0..STRIPES).map(|_| Mutex::new(Stripe::default())).collect(),
+            stripes: (0..STRIPES).map(|_| Stripe::default()).collect(),
             entrance: Mutex::new(Entrance::default()),
         })
     }
@@ -123,6 +93,17 @@ impl Claims {
         self.active.load(Ordering::Acquire) != 0
     }
 
+    /// Orders the beginning of a batch before all its looks at claims, if there are any. Call this
+    /// once the batch has begun; [`Quiescence::grace_of_fenced`] relies on it.
+    ///
+    /// [`Quiescence::grace_of_fenced`]: crate::sync::quiescence::Quiescence::grace_of_fenced
+    #[inline]
+    pub(crate) fn begin_batch(&self) {
+        if self.any() {
+            barrier::full();
+        }
+    }
+
     /// Whether any claim is held or being acquired. Announcements do not count.
     pub(crate) fn is_anything_claimed(&self) -> bool {
         self.count() > 0
@@ -136,7 +117,7 @@ impl Claims {
     /// Whether `name` is claimed.
     pub(crate) fn holds(&self, name: u64) -> bool {
         self.is_exclusive()
-            || self.stripe(name).get(&name).is_some_and(|found| found.hold != Hold::Free)
+            || self.stripe(name).lock().get(&name).is_some_and(|found| found.hold != Hold::Free)
     }
 
     /// Returns `None` if a request with this `intent` for `name` may proceed. Otherwise returns a
@@ -145,7 +126,11 @@ impl Claims {
         if self.is_exclusive() {
             return self.unheld(waker);
         }
-        let mut stripe = self.stripe(name);
+        let stripe = self.stripe(name);
+        if stripe.is_empty() {
+            return None;
+        }
+        let mut stripe = stripe.lock();
         let found = stripe.get_mut(&name)?;
         if found.hold.admits(intent) {
             return None;
@@ -260,7 +245,7 @@ impl Claims {
         if self.exclusive.load(Ordering::Acquire) == owner {
             return Ok(false);
         }
-        let mut stripe = self.stripe(name);
+        let mut stripe = self.stripe(name).lock();
         let found = stripe.entry(name).or_default();
         if found.hold == Hold::Writer(owner) {
             return Ok(false);
@@ -301,7 +286,7 @@ impl Claims {
         ahead: Option<&Wait>,
         waker: &Waker,
     ) -> Result<bool, Wait> {
-        let mut stripe = self.stripe(name);
+        let mut stripe = self.stripe(name).lock();
         let found = stripe.entry(name).or_default();
         if found.hold == Hold::Writer(owner) {
             return Ok(false);
@@ -319,13 +304,13 @@ impl Claims {
 
     /// Releases one hold of `name`, and wakes the next waiter if no hold is left.
     pub(super) fn release(&self, name: u64) {
-        let mut stripe = self.stripe(name);
+        let mut stripe = self.stripe(name).lock();
         if let Some(found) = stripe.get_mut(&name) {
             found.hold = match found.hold {
                 Hold::Readers(readers) if readers > 1 => Hold::Readers(readers - 1),
                 _ => Hold::Free,
             };
-            tidy(&mut stripe, name);
+            stripe.tidy(name);
         }
     }
 
@@ -345,10 +330,10 @@ impl Claims {
     fn leave(&self, target: WaitingFor, number: u64) {
         match target {
             WaitingFor::Name(name) => {
-                let mut stripe = self.stripe(name);
+                let mut stripe = self.stripe(name).lock();
                 if let Some(found) = stripe.get_mut(&name) {
                     found.queue.remove(number);
-                    tidy(&mut stripe, name);
+                    stripe.tidy(name);
                 }
             }
             WaitingFor::Entrance => self.entrance.lock().held_back.remove(number),
@@ -376,44 +361,8 @@ impl Claims {
     }
 
     #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of stripes")]
-    fn stripe(&self, name: u64) -> MutexGuard<'_, Stripe> {
-        self.stripes[name as usize % STRIPES].lock()
-    }
-}
-
-/// Wakes the next waiter for a name that has been released, and removes a name that is neither held
-/// nor waited for.
-fn tidy(stripe: &mut Stripe, name: u64) {
-    let Some(found) = stripe.get_mut(&name) else { return };
-    if found.hold != Hold::Free {
-        return;
-    }
-    if found.queue.is_empty() {
-        stripe.remove(&name);
-        if stripe.is_empty() {
-            stripe.shrink_to(KEPT_NAMES);
-        }
-    } else {
-        found.queue.wake_next();
-    }
-}
-
-impl Hold {
-    /// Returns the state with one more holder, which must be compatible.
-    fn with(self, intent: Intent, owner: u64) -> Self {
-        match (intent, self) {
-            (Intent::Write, _) => Hold::Writer(owner),
-            (Intent::Read, Hold::Readers(readers)) => Hold::Readers(readers + 1),
-            (Intent::Read, _) => Hold::Readers(1),
-        }
-    }
-
-    fn admits(self, intent: Intent) -> bool {
-        match self {
-            Hold::Free => true,
-            Hold::Readers(_) => intent == Intent::Read,
-            Hold::Writer(_) => false,
-        }
+    fn stripe(&self, name: u64) -> &Stripe {
+        &self.stripes[name as usize % STRIPES]
     }
 }
 

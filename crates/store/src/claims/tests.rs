@@ -2,6 +2,7 @@
 
 use super::announcement::Announcement;
 use super::claiming::*;
+use super::stripe::Intent;
 use super::table::*;
 use crate::entry::key::Key;
 use crate::sync::quiescence::Quiescence;

@@ -1,7 +1,7 @@
 //! A worker's handle to one database. Only this module takes the latches of keys.
 
 use crate::claims::claiming::{Claim, ClaimProgress, Claiming, Growing, Growth};
-use crate::claims::table::Intent;
+use crate::claims::stripe::Intent;
 use crate::effects::event::Event;
 use crate::effects::record::Recorded;
 use crate::entry::block::Entry;

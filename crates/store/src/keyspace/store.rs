@@ -2,7 +2,8 @@
 
 use crate::claims::announcement::Announcement;
 use crate::claims::claiming::Claiming;
-use crate::claims::table::{Claims, Intent, Wait};
+use crate::claims::stripe::Intent;
+use crate::claims::table::{Claims, Wait};
 use crate::effects::change::Effect;
 use crate::effects::hook::{ChangeHook, ChangeListener, MissInterest};
 use crate::entry::interning::{self, Interning};
@@ -222,7 +223,9 @@ impl Store {
     #[inline]
     pub fn batch(&self, counters: &Counters) -> Batch<'_> {
         self.pool.maintain();
-        self.quiescence.enter(counters.worker)
+        let batch = self.quiescence.enter(counters.worker);
+        self.claims.begin_batch();
+        batch
     }
 
     /// Maps memory in advance, so that no operation waits for the kernel under a latch; call this

@@ -49,3 +49,8 @@ pub(crate) fn heavy() {
     }
     fence(Ordering::SeqCst);
 }
+
+/// A fence for both sides, without an interruption of other threads.
+pub(crate) fn full() {
+    fence(Ordering::SeqCst);
+}

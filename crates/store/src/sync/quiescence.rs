@@ -72,12 +72,17 @@ impl Quiescence {
     /// that of worker `own`, the caller's.
     pub(crate) fn grace(&self, own: Option<usize>) -> GracePeriod {
         barrier::heavy();
-        self.grace_of_locks(own)
+        self.current(own)
     }
 
-    /// Like [`Quiescence::grace`], if batches read under a lock what the caller has published under
-    /// that lock. The lock orders the two, without a barrier between all threads.
-    pub(crate) fn grace_of_locks(&self, own: Option<usize>) -> GracePeriod {
+    /// Like [`Quiescence::grace`], if every current batch has passed a full fence before it reads
+    /// what the caller has published. No other thread is interrupted.
+    pub(crate) fn grace_of_fenced(&self, own: Option<usize>) -> GracePeriod {
+        barrier::full();
+        self.current(own)
+    }
+
+    fn current(&self, own: Option<usize>) -> GracePeriod {
         let counts = self.slots.iter().enumerate();
         let pending = counts
             .filter(|(worker, _)| Some(*worker) != own)

@@ -32,6 +32,14 @@ impl Selection {
         Selection { stream, what: What::Interval { from, to, left, backwards } }
     }
 
+    /// Selects all entries between two ids, both included, of which the caller knows that there are
+    /// `count`: to count them, the nodes of both ids would have to be decoded.
+    #[must_use]
+    pub fn counted(stream: Stream, (from, to): (Id, Id), count: u64) -> Self {
+        debug_assert_eq!(stream.count(from, to), count);
+        Selection { stream, what: What::Interval { from, to, left: count, backwards: false } }
+    }
+
     /// Selects the entries with these ids, in this order.
     #[must_use]
     pub fn of_ids(stream: Stream, ids: Vec<Id>) -> Self {
