@@ -274,9 +274,13 @@ impl GroupReading {
             return Ok(None);
         }
         let Some(ends) = delivered.ends else { return Ok(Some(None)) };
-        // The last part may have been empty, and without the stream.
         let stream = match part.stream {
+            // It is as it was when all of them were delivered.
+            Some(stream) if delivered.count == part.count => {
+                return Ok(Some(Some(Selection::counted(stream, ends, part.count))));
+            }
             Some(stream) => stream,
+            // The last part may have been empty, and without the stream.
             None => db.stream(key)?.ok_or(NoGroup::Key)?,
         };
         Ok(Some(Some(Selection::interval(stream, ends, None, false))))
