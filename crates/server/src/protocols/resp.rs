@@ -17,9 +17,19 @@ use nagi_proto::resp::{Limits, Parser, ProtocolError};
 use nagi_proto::{Args, Awaited, Output, Span};
 
 /// RESP, with its inline commands.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Resp {
     parser: Parser,
+    /// The most requests of the next batch. There is one after a request that was suspended, and
+    /// twice as many with each further batch: if each request of a pipeline is suspended, as
+    /// scripts are, those after it would be parsed in vain each time.
+    batch_limit: usize,
+}
+
+impl Default for Resp {
+    fn default() -> Self {
+        Resp { parser: Parser::default(), batch_limit: BATCH }
+    }
 }
 
 impl Resp {
@@ -27,6 +37,43 @@ impl Resp {
     #[inline]
     pub(crate) fn needed_bytes(&self) -> usize {
         self.parser.needed_bytes()
+    }
+
+    /// Finds the extents of requests. Returns the number of bytes consumed, and what the session
+    /// waits for after them.
+    fn parse(
+        &mut self,
+        input: &mut [u8],
+        large: &LargeParts,
+        limits: &Limits,
+        spans: &mut Vec<Span>,
+        extents: &mut ArrayVec<Extent, BATCH>,
+    ) -> (usize, Result<Option<SessionState>, ProtocolError>) {
+        let mut at = 0;
+        while extents.len() < self.batch_limit {
+            let spans_before = spans.len();
+            let rest = input.get_mut(at..).unwrap_or_default();
+            // Escapes of an inline command are resolved in place, so it cannot be parsed again
+            // after a job: it must be the first of its batch. So must the request after one that
+            // may be a login.
+            let is_inline = rest.first().is_some_and(|&kind| kind != b'*');
+            if at > 0 && (!limits.authenticated || is_inline) {
+                return (at, Ok(None));
+            }
+            let offsets = if at == 0 { &large.offsets[..] } else { &[] };
+            match self.parser.parse_with_large(rest, limits, offsets, spans) {
+                Ok(Some(taken)) => {
+                    let (start, spans_end) = (at, spans.len());
+                    at += taken;
+                    if spans_end > spans_before {
+                        extents.push(Extent { start, end: at, spans_end });
+                    }
+                }
+                Ok(None) => return (at, Ok(Some(SessionState::Bytes))),
+                Err(error) => return (at, Err(error)),
+            }
+        }
+        (at, Ok(None))
     }
 }
 
@@ -64,7 +111,8 @@ impl RequestProtocol for Resp {
             authenticated: is_authenticated,
         };
         let (parsed, spans) =
-            spans.fill(|spans| parse(&mut self.parser, bytes, large, &limits, spans, &mut extents));
+            spans.fill(|spans| self.parse(bytes, large, &limits, spans, &mut extents));
+        self.batch_limit = (self.batch_limit * 2).min(BATCH);
         resolve(bytes, &extents, large, spans, client.database, environment, requests);
         parsed
     }
@@ -132,7 +180,7 @@ impl RequestProtocol for Resp {
     }
 
     fn restart(&mut self) {
-        self.parser = Parser::default();
+        *self = Resp { parser: Parser::default(), batch_limit: 1 };
     }
 
     #[inline]
@@ -148,43 +196,6 @@ impl RequestProtocol for Resp {
     fn skip_awaited(&mut self) {
         self.parser.skip_large();
     }
-}
-
-/// Finds the extents of requests. Returns the number of bytes consumed, and what the session waits
-/// for after them.
-fn parse(
-    parser: &mut Parser,
-    input: &mut [u8],
-    large: &LargeParts,
-    limits: &Limits,
-    spans: &mut Vec<Span>,
-    extents: &mut ArrayVec<Extent, BATCH>,
-) -> (usize, Result<Option<SessionState>, ProtocolError>) {
-    let mut at = 0;
-    while !extents.is_full() {
-        let spans_before = spans.len();
-        let rest = input.get_mut(at..).unwrap_or_default();
-        // Escapes of an inline command are resolved in place, so it cannot be parsed again after a
-        // job: it must be the first of its batch. So must the request after one that may be a
-        // login.
-        let is_inline = rest.first().is_some_and(|&kind| kind != b'*');
-        if at > 0 && (!limits.authenticated || is_inline) {
-            return (at, Ok(None));
-        }
-        let offsets = if at == 0 { &large.offsets[..] } else { &[] };
-        match parser.parse_with_large(rest, limits, offsets, spans) {
-            Ok(Some(taken)) => {
-                let (start, spans_end) = (at, spans.len());
-                at += taken;
-                if spans_end > spans_before {
-                    extents.push(Extent { start, end: at, spans_end });
-                }
-            }
-            Ok(None) => return (at, Ok(Some(SessionState::Bytes))),
-            Err(error) => return (at, Err(error)),
-        }
-    }
-    (at, Ok(None))
 }
 
 /// Looks up the commands of requests, and prefetches the memory of their keys.
