@@ -4,13 +4,14 @@
 use super::Repository;
 
 /// The crates of the workspace that each crate may depend on; every crate must have a row.
-const EDGES: [(&str, &[&str]); 18] = [
+const EDGES: [(&str, &[&str]); 19] = [
     ("crates/chunk", &[]),
     ("crates/proto", &["nagi-chunk"]),
     ("crates/store", &["nagi-chunk"]),
     ("crates/persist", &["nagi-store"]),
     ("crates/lua", &[]),
     ("crates/script", &["nagi-lua", "nagi-proto"]),
+    ("crates/scheduling", &[]),
     ("crates/findings", &[]),
     (
         "crates/commands",
@@ -20,10 +21,18 @@ const EDGES: [(&str, &[&str]); 18] = [
     ("crates/http", &["nagi-chunk", "nagi-pipe"]),
     (
         "crates/server",
-        &["nagi-commands", "nagi-http", "nagi-proto", "nagi-store", "nagi-persist", "nagi-chunk"],
+        &[
+            "nagi-commands",
+            "nagi-http",
+            "nagi-proto",
+            "nagi-store",
+            "nagi-persist",
+            "nagi-chunk",
+            "nagi-scheduling",
+        ],
     ),
     ("crates/client", &["nagi-proto"]),
-    ("crates/load", &["nagi-client", "nagi-proto"]),
+    ("crates/load", &["nagi-client", "nagi-proto", "nagi-scheduling"]),
     ("crates/doctor", &["nagi-client", "nagi-findings", "nagi-load"]),
     ("crates/top", &["nagi-client", "nagi-load"]),
     (

@@ -21,6 +21,7 @@ const MODULES: &[(&str, &[Module])] = &[
     ("persist", PERSIST),
     ("lua", &[]),
     ("script", SCRIPT),
+    ("scheduling", &[]),
     ("findings", FINDINGS),
     ("commands", COMMANDS),
     ("pipe", PIPE),

@@ -8,7 +8,7 @@ const MAY_BE_UNSAFE: [(&str, &str); 13] = [
     ("crates/store/src/", "entries and segments are laid out by hand to fit the memory bars"),
     ("crates/server/src/net/reachability.rs", "the kernel is handed an address"),
     ("crates/server/src/process/title_area.rs", "the kernel is handed addresses"),
-    ("crates/server/src/persistence/saver_priority.rs", "the kernel is handed an address"),
+    ("crates/scheduling/src/lib.rs", "the kernel is handed addresses"),
     ("crates/server/src/net/uring/ring.rs", "the kernel is handed addresses"),
     ("crates/server/benches/zero_copy.rs", "the same"),
     ("crates/store/benches/growth/machine.rs", "memory in large pages, as the store's is"),

@@ -6,8 +6,8 @@
 //! millisecond or more, however low its weight, and threads that become runnable wait.
 
 use crate::state::thread_times::ThreadTimes;
+use nagi_scheduling::{Policy, set_policy};
 use std::cell::Cell;
-use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,8 @@ impl SaverPriority {
     /// Tests whether this process may raise a thread's priority after lowering it. If not, the
     /// saver keeps the raised priority.
     pub(crate) fn new() -> Self {
-        let tried = thread::spawn(|| schedule(Policy::Idle).and_then(|()| schedule(Policy::Usual)));
+        let tried =
+            thread::spawn(|| set_policy(Policy::Idle).and_then(|()| set_policy(Policy::Usual)));
         let niceness = rustix::process::getpriority_process(None).unwrap_or(0);
         if let Err(error) = rustix::process::setpriority_process(None, niceness + RAISED_NICENESS) {
             tracing::debug!(%error, "cannot lower the priority of the saver thread");
@@ -69,27 +70,9 @@ impl SaverPriority {
     fn change(&self, to_hurried: bool) {
         if self.may_raise && self.is_raised.replace(to_hurried) != to_hurried {
             // The test in `new` has shown that this is permitted.
-            let _ = schedule(if to_hurried { Policy::Usual } else { Policy::Idle });
+            let _ = set_policy(if to_hurried { Policy::Usual } else { Policy::Idle });
         }
     }
-}
-
-/// Scheduling policies of the kernel.
-#[derive(Clone, Copy)]
-#[repr(i32)]
-enum Policy {
-    /// By niceness.
-    Usual = libc::SCHED_OTHER,
-    /// Only processors that no other thread wants.
-    Idle = libc::SCHED_IDLE,
-}
-
-/// Sets this thread's scheduling policy; its niceness stays.
-fn schedule(policy: Policy) -> io::Result<()> {
-    let parameter = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the kernel reads the parameter and does not retain its address.
-    let result = unsafe { libc::sched_setscheduler(0, policy as i32, &raw const parameter) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Whether a thread with these times should have a higher priority.

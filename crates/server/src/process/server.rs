@@ -20,6 +20,7 @@ use nagi_commands::{
     Config, HookFlags, HttpRuleTexts, HttpRules, Process, Server as _, begin_tracking_worker,
     renamed_table, rights, user_file,
 };
+use nagi_scheduling::shorten_slice;
 use nagi_store::{Policy, Store, Walker, accounting};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, mpsc};
@@ -226,6 +227,8 @@ impl Running {
         set_once(&self.shared.saver, saver);
         let shared = Arc::clone(&self.shared);
         self.spawn_with_stack("scripts".to_owned(), SCRIPT_STACK_BYTES, move || {
+            // A worker with a shorter slice would interrupt it for each script that ends.
+            keep_slice_short();
             set_once(&shared.process().script_thread, own_thread());
             nagi_commands::run_scripts(&shared);
         })?;
@@ -426,6 +429,7 @@ fn serve<D: Driver>(
     if let Some(thread) = shared.process().worker_threads.get(worker) {
         set_once(thread, own_thread());
     }
+    keep_slice_short();
     let waker = shared.waker(worker).ok_or(io::ErrorKind::NotFound.into());
     match waker.and_then(|waker| new(shared.listeners.get(), waker)) {
         Ok(mut driver) => worker::run(worker, shared, handovers, &mut driver, move || {
@@ -435,6 +439,14 @@ fn serve<D: Driver>(
         Err(error) => {
             let _ = report.send(Err(error));
         }
+    }
+}
+
+/// Shortens the time slice of the calling thread, which during long work, such as KEYS, would keep
+/// its processor from clients and workers for milliseconds.
+fn keep_slice_short() {
+    if let Err(error) = shorten_slice() {
+        tracing::debug!(%error, "cannot shorten the time slice of a thread");
     }
 }
 
