@@ -222,6 +222,8 @@ impl Run<'_> {
             // inapplicable.
             server.connect()?;
             if let Err(reason) = self.check_applicable(row, server) {
+                // Nor may one that has gone meanwhile make the step inapplicable.
+                server.connect()?;
                 self.print_progress(&format!("  {}: {}: n/a: {reason}", row.name, server.name));
                 return Ok(Outcome::NotApplicable { reason });
             }
