@@ -12,8 +12,8 @@ const OWN_THREAD: libc::pid_t = 0;
 #[derive(Clone, Copy, Debug)]
 #[repr(i32)]
 pub enum Policy {
-    /// By niceness (SCHED_OTHER).
-    Usual = libc::SCHED_OTHER,
+    /// By niceness (SCHED_NORMAL, in C SCHED_OTHER).
+    Normal = libc::SCHED_OTHER,
     /// Only processors that no other thread wants (SCHED_IDLE).
     Idle = libc::SCHED_IDLE,
 }

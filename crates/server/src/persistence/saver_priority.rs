@@ -34,7 +34,7 @@ impl SaverPriority {
     /// saver keeps the raised priority.
     pub(crate) fn new() -> Self {
         let tried =
-            thread::spawn(|| set_policy(Policy::Idle).and_then(|()| set_policy(Policy::Usual)));
+            thread::spawn(|| set_policy(Policy::Idle).and_then(|()| set_policy(Policy::Normal)));
         let niceness = rustix::process::getpriority_process(None).unwrap_or(0);
         if let Err(error) = rustix::process::setpriority_process(None, niceness + RAISED_NICENESS) {
             tracing::debug!(%error, "cannot lower the priority of the saver thread");
@@ -70,7 +70,7 @@ impl SaverPriority {
     fn change(&self, to_hurried: bool) {
         if self.may_raise && self.is_raised.replace(to_hurried) != to_hurried {
             // The test in `new` has shown that this is permitted.
-            let _ = set_policy(if to_hurried { Policy::Usual } else { Policy::Idle });
+            let _ = set_policy(if to_hurried { Policy::Normal } else { Policy::Idle });
         }
     }
 }

@@ -50,7 +50,9 @@ impl Resp {
         extents: &mut ArrayVec<Extent, BATCH>,
     ) -> (usize, Result<Option<SessionState>, ProtocolError>) {
         let mut at = 0;
-        while extents.len() < self.batch_limit {
+        let limit = self.batch_limit;
+        self.batch_limit = (limit * 2).min(BATCH);
+        while extents.len() < limit {
             let spans_before = spans.len();
             let rest = input.get_mut(at..).unwrap_or_default();
             // Escapes of an inline command are resolved in place, so it cannot be parsed again
@@ -112,7 +114,6 @@ impl RequestProtocol for Resp {
         };
         let (parsed, spans) =
             spans.fill(|spans| self.parse(bytes, large, &limits, spans, &mut extents));
-        self.batch_limit = (self.batch_limit * 2).min(BATCH);
         resolve(bytes, &extents, large, spans, client.database, environment, requests);
         parsed
     }
@@ -283,4 +284,28 @@ fn run_unanswered(
 fn is_message_in(output: &Output) -> bool {
     let start: Vec<u8> = output.slices().flatten().take(b"+QUEUED".len()).copied().collect();
     !start.starts_with(b"-") && start != b"+QUEUED"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_requests_are_parsed_after_one_that_was_suspended() {
+        let mut input = b"*1\r\n$4\r\nPING\r\n".repeat(100);
+        let limits = Limits { bulk_bytes: 1024, authenticated: true };
+        let mut resp = Resp::default();
+        let mut parsed = || {
+            let mut extents = ArrayVec::new();
+            let large = LargeParts::default();
+            let _ = resp.parse(&mut input, &large, &limits, &mut Vec::new(), &mut extents);
+            let count = extents.len();
+            if count == BATCH {
+                resp.restart();
+            }
+            count
+        };
+        let counts: Vec<usize> = (0..8).map(|_| parsed()).collect();
+        assert_eq!(counts, [BATCH, 1, 2, 4, 8, 16, BATCH, 1]);
+    }
 }

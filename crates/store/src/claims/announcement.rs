@@ -1,5 +1,5 @@
 //! Announced claims. While many claims follow each other, as with scripts, every request always
-//! looks up its keys among the claimed names, so that a claim needs no barrier.
+//! looks up its keys among the claimed names, so that a claim needs no heavy barrier.
 //!
 //! ```text
 //! the announcing thread          a claimer                          a request

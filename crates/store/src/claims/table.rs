@@ -93,8 +93,8 @@ impl Claims {
         self.active.load(Ordering::Acquire) != 0
     }
 
-    /// Orders the beginning of a batch before all its looks at claims, if there are any. Call this
-    /// once the batch has begun; [`Quiescence::grace_of_fenced`] relies on it.
+    /// Orders the beginning of a batch before its reads of claimed names, if there are claims. Call
+    /// this once the batch has begun; [`Quiescence::grace_of_fenced`] relies on it.
     ///
     /// [`Quiescence::grace_of_fenced`]: crate::sync::quiescence::Quiescence::grace_of_fenced
     #[inline]

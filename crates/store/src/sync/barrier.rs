@@ -50,7 +50,7 @@ pub(crate) fn heavy() {
     fence(Ordering::SeqCst);
 }
 
-/// A fence for both sides, without an interruption of other threads.
+/// A full fence. It orders two threads only if both execute it; no other thread is interrupted.
 pub(crate) fn full() {
     fence(Ordering::SeqCst);
 }
