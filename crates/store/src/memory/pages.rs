@@ -43,9 +43,15 @@ const NOTE_PAGES: usize = (REGION_PAGES * NOTE_BYTES).div_ceil(PAGE_BYTES);
 /// How many pages are requested from the kernel at once. With large pages, the first access
 /// provides all of one, and the rest costs nothing.
 const STEP_PAGES: usize = if cfg!(miri) { 8 } else { 64 };
-/// With this many provided pages left, the preparer is woken to provide more: as many as workers
-/// fill in a millisecond. A larger reserve would waste memory; a large page may provide one anyway.
-const LOW_PAGES: usize = STEP_PAGES;
+/// The preparer keeps at least this many provided pages ahead of workers. In a small store, a larger
+/// reserve would waste memory; a large page may provide one anyway.
+const MIN_AHEAD_PAGES: usize = STEP_PAGES;
+/// The most: a large page, since the kernel may take milliseconds for one, and workers that fill the
+/// others meanwhile would wait for it.
+const MAX_AHEAD_PAGES: usize = if cfg!(miri) { STEP_PAGES } else { 8 * STEP_PAGES };
+/// In between, one in this many of a store's pages.
+const AHEAD_PART: usize = 128;
+const _: () = assert!(MAX_AHEAD_PAGES < REGION_PAGES - NOTE_PAGES, "two regions suffice");
 /// With this few left, a worker provides pages itself. They suffice for one batch.
 const CRITICAL_PAGES: usize = STEP_PAGES / 2;
 /// The corresponding numbers for arenas, of which only addresses are reserved.
@@ -247,11 +253,11 @@ impl PagePool {
             note_wait();
         }
         let page = pages.regions.carve();
-        match provided_pages {
-            0..CRITICAL_PAGES => self.stock.fetch_max(CRITICAL, Ordering::Relaxed),
-            LOW_PAGES => self.stock.fetch_max(LOW, Ordering::Relaxed),
-            _ => FINE,
-        };
+        if provided_pages < CRITICAL_PAGES {
+            self.stock.fetch_max(CRITICAL, Ordering::Relaxed);
+        } else if provided_pages <= self.ahead_pages() {
+            self.stock.fetch_max(LOW, Ordering::Relaxed);
+        }
         page
     }
 
@@ -354,6 +360,12 @@ impl PagePool {
         (self.used_bytes() / READY_PART).clamp(SLICE_BYTES, READY_BYTES)
     }
 
+    /// Returns how many new pages to provide ahead of workers.
+    fn ahead_pages(&self) -> usize {
+        let pages = self.used_bytes() / PAGE_BYTES / AHEAD_PART;
+        pages.clamp(MIN_AHEAD_PAGES, MAX_AHEAD_PAGES)
+    }
+
     /// Sets the thread that calls [`PagePool::provide`] whenever it is unparked.
     pub(crate) fn set_preparer(&self, preparer: Thread) {
         let _ = self.preparer.set(preparer);
@@ -398,7 +410,7 @@ impl PagePool {
     /// Performs all outstanding preparation, step by step.
     pub(crate) fn provide(&self) {
         loop {
-            self.prepare();
+            self.prepare_ahead(self.ahead_pages());
             let mut worked = self.complete_arena() | self.ready_arena();
             for kind in KINDS {
                 worked |= self.ready_pages(kind);
@@ -464,7 +476,18 @@ impl PagePool {
     /// Makes the kernel provide the next new pages, and reserves addresses for arenas. The kernel
     /// zeroes the memory, which must not happen under a latch.
     pub(crate) fn prepare(&self) {
-        // One thread at a time: two would request the same memory.
+        self.prepare_ahead(MIN_AHEAD_PAGES);
+    }
+
+    /// Like [`PagePool::prepare`], until more than this many new pages are provided.
+    fn prepare_ahead(&self, ahead_pages: usize) {
+        self.reserve_arenas();
+        while self.prepare_step(ahead_pages) {
+            pace::pause();
+        }
+    }
+
+    fn reserve_arenas(&self) {
         let _turn = self.preparing.lock();
         if self.arenas.lock_nested().regions.lacks_next() {
             let region = region::map();
@@ -472,29 +495,34 @@ impl PagePool {
             unsafe { region::want_small_pages(region) };
             self.arenas.lock_nested().regions.add(region);
         }
-        loop {
-            let next_task = self.pages.lock_nested().regions.next_task();
-            match next_task {
-                None => return,
-                Some(PreparerTask::Region(is_first)) => {
-                    let region = region::map();
-                    if is_first {
-                        // SAFETY: just mapped. A large page would be most of a small database.
-                        unsafe { region::want_small_pages(region) };
-                    }
-                    self.pages.lock_nested().regions.add(region);
+    }
+
+    /// Performs the next step towards more than `ahead_pages`. Returns whether there was one.
+    fn prepare_step(&self, ahead_pages: usize) -> bool {
+        // One thread at a time: two would request the same memory.
+        let _turn = self.preparing.lock();
+        let next_task = self.pages.lock_nested().regions.next_task(ahead_pages);
+        match next_task {
+            None => return false,
+            Some(PreparerTask::Region(is_first)) => {
+                let region = region::map();
+                if is_first {
+                    // SAFETY: just mapped. A large page would be most of a small database.
+                    unsafe { region::want_small_pages(region) };
                 }
-                Some(PreparerTask::Memory(Frontier { region, provided, .. })) => {
-                    // SAFETY: the pages are within the region.
-                    unsafe {
-                        let start = region.add(provided * PAGE_BYTES);
-                        region::populate(start, STEP_PAGES * PAGE_BYTES);
-                    }
-                    let now_provided = provided + STEP_PAGES;
-                    self.pages.lock_nested().regions.note_provided(region, now_provided);
+                self.pages.lock_nested().regions.add(region);
+            }
+            Some(PreparerTask::Memory(Frontier { region, provided, .. })) => {
+                // SAFETY: the pages are within the region.
+                unsafe {
+                    let start = region.add(provided * PAGE_BYTES);
+                    region::populate(start, STEP_PAGES * PAGE_BYTES);
                 }
+                let now_provided = provided + STEP_PAGES;
+                self.pages.lock_nested().regions.note_provided(region, now_provided);
             }
         }
+        true
     }
 
     /// Returns the bytes of the pages and arenas in use.
@@ -721,9 +749,9 @@ impl Regions {
         [self.current, self.next].into_iter().flatten().map(left).sum()
     }
 
-    /// Returns the step needed so that more than [`LOW_PAGES`] are provided.
-    fn next_task(&self) -> Option<PreparerTask> {
-        if self.provided_pages() > LOW_PAGES {
+    /// Returns the step needed so that more than `ahead_pages` are provided.
+    fn next_task(&self, ahead_pages: usize) -> Option<PreparerTask> {
+        if self.provided_pages() > ahead_pages {
             return None;
         }
         let unfinished = |it: &Frontier| it.provided.max(it.carved) < REGION_PAGES;

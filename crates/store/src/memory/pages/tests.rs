@@ -13,7 +13,7 @@ fn next_pages_are_provided_before_they_are_needed() {
     pool.prepare();
     for _ in 0..3 * REGION_PAGES {
         let provided = provided(&pool);
-        assert!((1..=LOW_PAGES + STEP_PAGES).contains(&provided), "{provided}");
+        assert!((1..=MIN_AHEAD_PAGES + STEP_PAGES).contains(&provided), "{provided}");
         pool.take();
         pool.maintain();
     }
@@ -166,7 +166,24 @@ fn preparer_is_notified_before_a_worker_has_to_prepare() {
     // Returns at once if it was notified, and waits forever otherwise.
     std::thread::park();
     pool.prepare();
-    assert!(provided(&pool) > LOW_PAGES);
+    assert!(provided(&pool) > MIN_AHEAD_PAGES);
+}
+
+#[test]
+fn preparer_keeps_more_pages_ahead_in_a_large_store() {
+    let pool = PagePool::default();
+    pool.set_preparer(std::thread::current());
+    pool.used_bytes.store(AHEAD_PART * MAX_AHEAD_PAGES * PAGE_BYTES, Ordering::Relaxed);
+    pool.provide();
+    assert!(provided(&pool) > MAX_AHEAD_PAGES);
+    while provided(&pool) >= MAX_AHEAD_PAGES {
+        pool.take();
+        pool.maintain();
+    }
+    // Returns at once if it was notified, and waits forever otherwise.
+    std::thread::park();
+    pool.provide();
+    assert!(provided(&pool) > MAX_AHEAD_PAGES);
 }
 
 #[test]
