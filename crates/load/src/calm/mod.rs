@@ -15,6 +15,7 @@ mod report;
 mod scale;
 mod server;
 mod settings;
+mod settling;
 mod stops;
 mod written;
 
@@ -187,6 +188,7 @@ impl Run<'_> {
         let length_ns = (seconds * SECOND as f64) as u64;
         let mut attempt = 1;
         loop {
+            self.settle()?;
             self.print_progress(&format!("  quiet: {} for {seconds} s", server.name));
             let watched =
                 self.watch(server, |interrupt| interrupt.sleep_until(now_ns() + length_ns));
@@ -198,6 +200,21 @@ impl Run<'_> {
             }
             attempt += 1;
         }
+    }
+
+    /// Waits until the processors are idle, but not for long: other programs may keep them busy.
+    ///
+    /// # Errors
+    /// The user interrupted the run.
+    fn settle(&self) -> Result<(), String> {
+        let end_ns = now_ns() + self.scale.settle_seconds * SECOND;
+        let mut is_first = true;
+        while now_ns() < end_ns && !settling::are_processors_idle(&self.interrupt)? {
+            if std::mem::take(&mut is_first) {
+                self.print_progress("  waits until the processors are idle");
+            }
+        }
+        Ok(())
     }
 
     /// Whether the figures are void and there are attempts left.
@@ -227,6 +244,7 @@ impl Run<'_> {
                 self.print_progress(&format!("  {}: {}: n/a: {reason}", row.name, server.name));
                 return Ok(Outcome::NotApplicable { reason });
             }
+            self.settle()?;
             server.check_empty()?;
             let done = self.disturb(row, server);
             // The keys of the step are removed even after Ctrl-C.

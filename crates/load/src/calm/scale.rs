@@ -9,6 +9,8 @@ pub(crate) struct Scale {
     pub(crate) quiet_seconds: f64,
     /// Minimum length of a step, in seconds.
     pub(crate) step_seconds: f64,
+    /// How long to wait for idle processors before each measurement, in seconds.
+    pub(crate) settle_seconds: u64,
     /// Number of keys that are saved, listed and expired.
     pub(crate) keys: u64,
     /// Number of keys that are flushed.
@@ -34,6 +36,7 @@ impl Scale {
     pub(crate) const FULL: Scale = Scale {
         quiet_seconds: 60.0,
         step_seconds: 5.0,
+        settle_seconds: 20,
         keys: 1_000_000,
         flushed_keys: 4_000_000,
         growth: (1_000_000, 16_000_000),
@@ -49,6 +52,7 @@ impl Scale {
     pub(crate) const QUICK: Scale = Scale {
         quiet_seconds: 3.0,
         step_seconds: 1.0,
+        settle_seconds: 0,
         keys: 50_000,
         flushed_keys: 200_000,
         growth: (50_000, 400_000),

@@ -78,11 +78,15 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     let variants = VARIANTS.map(|(name, options)| Running::start(nagi, name, options));
     let servers: Vec<Running> = servers.chain(variants).collect::<Result<_>>()?;
     let seconds = if arguments.quick { QUICK_SECONDS } else { SECONDS };
-    let mut samples = vec![Vec::new(); LOADS.len() * servers.len()];
-    for repetition in 1..=arguments.repetitions {
+    let loads = LOADS.iter().flat_map(|load| servers.iter().map(move |server| (load, server)));
+    let loads: Vec<_> = loads.collect();
+    let mut samples = vec![Vec::new(); loads.len()];
+    for (earlier, repetition) in (1..=arguments.repetitions).enumerate() {
         println!("bench: quiet, {repetition} of {}", arguments.repetitions);
-        let loads = LOADS.iter().flat_map(|load| servers.iter().map(move |server| (load, server)));
-        for ((load, server), samples) in loads.zip(&mut samples) {
+        let mut turns: Vec<_> = loads.iter().zip(&mut samples).collect();
+        // No server is always measured first, or after the same one.
+        turns.rotate_left(earlier * (servers.len() + 1) % loads.len());
+        for ((load, server), samples) in turns {
             samples.push(server.measure(nagi, load.1, seconds)?);
         }
     }
