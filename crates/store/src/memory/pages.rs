@@ -43,14 +43,12 @@ const NOTE_PAGES: usize = (REGION_PAGES * NOTE_BYTES).div_ceil(PAGE_BYTES);
 /// How many pages are requested from the kernel at once. With large pages, the first access
 /// provides all of one, and the rest costs nothing.
 const STEP_PAGES: usize = if cfg!(miri) { 8 } else { 64 };
-/// The preparer keeps at least this many provided pages ahead of workers. In a small store, a larger
-/// reserve would waste memory; a large page may provide one anyway.
-const MIN_AHEAD_PAGES: usize = STEP_PAGES;
-/// The most: a large page, since the kernel may take milliseconds for one, and workers that fill the
-/// others meanwhile would wait for it.
-const MAX_AHEAD_PAGES: usize = if cfg!(miri) { STEP_PAGES } else { 8 * STEP_PAGES };
-/// In between, one in this many of a store's pages.
+/// The preparer keeps one in this many of a store's pages ahead of workers, within bounds. At least
+/// as many as workers fill in a millisecond. At most a large page, since the kernel may take
+/// milliseconds for one, while workers fill the pages before it.
 const AHEAD_PART: usize = 128;
+const MIN_AHEAD_PAGES: usize = STEP_PAGES;
+const MAX_AHEAD_PAGES: usize = if cfg!(miri) { STEP_PAGES } else { 8 * STEP_PAGES };
 const _: () = assert!(MAX_AHEAD_PAGES < REGION_PAGES - NOTE_PAGES, "two regions suffice");
 /// With this few left, a worker provides pages itself. They suffice for one batch.
 const CRITICAL_PAGES: usize = STEP_PAGES / 2;
