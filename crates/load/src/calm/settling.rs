@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_without_idle_ones_are_busy() {
+    fn busy_share_leaves_out_idle_times() {
         let before = Times::parse("cpu  100 1 20 1000 50 1 2 3 40 0\ncpu0 9 9 9 9\n").unwrap();
         assert_eq!(before, Times { idle: 1050, total: 1177 });
         let now = Times::parse("cpu  110 1 25 1080 51 2 2 6 45 0\n").unwrap();
