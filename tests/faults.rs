@@ -58,7 +58,8 @@ pub(crate) fn start_behind(link: &Link, kind: Kind) -> Server {
         Redis | Valkey => link.in_server(|| {
             let mut command = kind.program();
             command.args(["--protected-mode", "no"]);
-            Server::start_redis_bound(command, &format!("127.0.0.1 {SERVER}")).expect("starts")
+            let outer = SERVER.parse().expect("an address");
+            Server::start_redis_bound(command, Some(outer)).expect("starts")
         }),
         Memcached => link.in_server(|| kind.start(&["-l", SERVER])),
     }

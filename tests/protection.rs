@@ -301,9 +301,8 @@ fn redis_refuses_them_with_the_same_code() {
     };
     let mut redis = tool("redis-server");
     redis.args(["--protected-mode", "yes"]);
-    let bind = format!("127.0.0.1 {outer}");
     let redis =
-        Server::start_redis_bound(redis, &bind).unwrap_or_else(|problem| panic!("{problem}"));
+        Server::start_redis_bound(redis, Some(outer)).unwrap_or_else(|fault| panic!("{fault}"));
     let outside = SocketAddr::new(outer, redis.resp().port());
     assert!(Connection::open(outside).rest().starts_with(b"-DENIED "));
 }

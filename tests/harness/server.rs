@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -131,17 +131,20 @@ impl Server {
     /// # Errors
     /// The server did not start; the error contains the reason and the log.
     pub fn start_redis(command: Command) -> Result<Self, String> {
-        Self::start_redis_bound(command, "127.0.0.1")
+        Self::start_redis_bound(command, None)
     }
 
-    /// Like [`Server::start_redis`], on the addresses in `bind`, which must include 127.0.0.1.
+    /// Like [`Server::start_redis`], on `outer` as well as on loopback. Redis listens on one
+    /// address after the other; once it accepts connections on loopback, the last, it does on both.
     ///
     /// # Errors
     /// The server did not start; the error contains the reason and the log.
-    pub fn start_redis_bound(mut command: Command, bind: &str) -> Result<Self, String> {
+    pub fn start_redis_bound(mut command: Command, outer: Option<IpAddr>) -> Result<Self, String> {
         let reserved = Reservation::new()?;
         let address = reserved.address;
-        command.args(["--port", &address.port().to_string(), "--bind", bind]);
+        let outer = outer.map_or_else(String::new, |outer| outer.to_string());
+        let bind = format!("{outer} 127.0.0.1");
+        command.args(["--port", &address.port().to_string(), "--bind", bind.trim_start()]);
         command.args(["--save", "", "--appendonly", "no"]);
         let mut server = Self::start_on(reserved, command)?;
         server.resp = Some(address);
