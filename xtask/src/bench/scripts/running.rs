@@ -62,6 +62,8 @@ struct Workload {
     pipeline: u64,
     /// The target: at most this multiple of Valkey's processor time.
     asked: f64,
+    /// The target with default workers: at least this multiple of Valkey's rate.
+    asked_rate: &'static str,
 }
 
 const WORKLOADS: [Workload; 3] = [
@@ -71,6 +73,7 @@ const WORKLOADS: [Workload; 3] = [
         words: THREE_KEYS,
         pipeline: 1,
         asked: 1.5,
+        asked_rate: "",
     },
     Workload {
         name: "three calls, declared keys, pipeline 16",
@@ -78,6 +81,7 @@ const WORKLOADS: [Workload; 3] = [
         words: THREE_KEYS,
         pipeline: 16,
         asked: 1.5,
+        asked_rate: "",
     },
     Workload {
         name: "a queue's jobs, undeclared keys, pipeline 1",
@@ -85,35 +89,71 @@ const WORKLOADS: [Workload; 3] = [
         words: JOB,
         pipeline: 1,
         asked: 2.0,
+        asked_rate: "1",
     },
 ];
 
-/// Measures each workload on each server in turn, for each repetition.
+/// Measures processor time with one core for each server, where a script costs the same time in all
+/// of them whatever runs beside it, and the rate also with the default workers.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
-    let servers = started(contestants, Placement::Pinned)?;
-    let names = || servers.iter().map(|(name, _)| *name).collect();
-    let mut cpu = ComparedTable::new("CPU us of a script", names());
-    let mut rate = ComparedTable::new("scripts a second", names());
-    let length = Duration::from_secs_f64(arguments.seconds);
+    let pinned = started(contestants, Placement::Pinned)?;
+    let names: Vec<&str> = pinned.iter().map(|(name, _)| *name).collect();
+    let mut cpu = ComparedTable::new("CPU us of a script", names.clone());
+    let mut rate = ComparedTable::new("scripts a second, one core", names.clone());
     for workload in &WORKLOADS {
-        let mut costs = vec![Vec::new(); servers.len()];
-        for _ in 0..arguments.repetitions {
-            for ((_, server), costs) in servers.iter().zip(&mut costs) {
-                costs.push(workload.run(server, length)?);
-            }
-        }
-        let of = |figure: fn(&Cost) -> f64| -> Vec<f64> {
-            costs.iter().map(|costs| median(costs.iter().map(figure).collect())).collect()
-        };
-        let (name, asked) = (workload.name, workload.asked.to_string());
-        cpu.row(name, &of(|cost| cost.cpu_us), |us| format!("{us:.2}"), &asked);
-        rate.row(name, &of(|cost| cost.per_second), |rate| format!("{rate:.0}"), "");
+        let costs = workload.run_on_each(&pinned, arguments)?;
+        let asked = workload.asked.to_string();
+        cpu.row(
+            workload.name,
+            &medians(&costs, |cost| cost.cpu_us),
+            |us| format!("{us:.2}"),
+            &asked,
+        );
+        rate.row(workload.name, &medians(&costs, |cost| cost.per_second), whole, "");
     }
-    let claims = beside_claims(&servers, length, arguments.repetitions)?;
-    Ok(Measured { tables: vec![cpu.into_table(), rate.into_table(), claims], details: None })
+    let claims = beside_claims(&pinned, seconds(arguments), arguments.repetitions)?;
+    drop(pinned);
+
+    let free = started(contestants, Placement::Free)?;
+    let mut shared = ComparedTable::new("scripts a second, default workers", names);
+    for workload in &WORKLOADS {
+        let costs = workload.run_on_each(&free, arguments)?;
+        let asked = workload.asked_rate;
+        shared.row(workload.name, &medians(&costs, |cost| cost.per_second), whole, asked);
+    }
+    let tables = [cpu, rate, shared].map(ComparedTable::into_table);
+    Ok(Measured { tables: tables.into_iter().chain([claims]).collect(), details: None })
+}
+
+fn seconds(arguments: &Arguments) -> Duration {
+    Duration::from_secs_f64(arguments.seconds)
+}
+
+fn whole(figure: f64) -> String {
+    format!("{figure:.0}")
+}
+
+/// Returns the median of a figure over each server's repetitions.
+fn medians(costs: &[Vec<Cost>], figure: fn(&Cost) -> f64) -> Vec<f64> {
+    costs.iter().map(|costs| median(costs.iter().map(figure).collect())).collect()
 }
 
 impl Workload {
+    /// Runs the scripts on each server in turn, for each repetition. Returns each server's costs.
+    fn run_on_each(
+        &self,
+        servers: &[(&'static str, Server)],
+        arguments: &Arguments,
+    ) -> Result<Vec<Vec<Cost>>> {
+        let mut costs = vec![Vec::new(); servers.len()];
+        for _ in 0..arguments.repetitions {
+            for ((_, server), costs) in servers.iter().zip(&mut costs) {
+                costs.push(self.run(server, seconds(arguments))?);
+            }
+        }
+        Ok(costs)
+    }
+
     fn run(&self, server: &Server, length: Duration) -> Result<Cost> {
         let mut client = server.connect_resp();
         let requests: Vec<String> = self
