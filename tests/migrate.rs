@@ -322,6 +322,24 @@ fn a_key_for_which_a_client_waits_is_moved() {
     to.connect_resp().check("EXISTS s", ":1\r\n");
 }
 
+/// A client tracks the keys of its reads. MIGRATE reads keys as well, but is none.
+#[test]
+fn a_copied_key_is_not_tracked() {
+    let to = Server::redis();
+    for from in [Server::nagi(), Server::redis()] {
+        let (mut client, mut other) = (from.connect_resp(), from.connect_resp());
+        client.run("HELLO 3");
+        client.check("CLIENT TRACKING ON", "+OK\r\n");
+        client.run("MSET copied 1 read 1");
+        let request = format!("MIGRATE 127.0.0.1 {} copied 0 5000 COPY REPLACE", to.resp().port());
+        client.check(&request, "+OK\r\n");
+        client.check("GET read", "$1\r\n1\r\n");
+        other.check("SET copied 2", "+OK\r\n");
+        other.check("SET read 2", "+OK\r\n");
+        client.expect(">2\r\n$10\r\ninvalidate\r\n*1\r\n$4\r\nread\r\n");
+    }
+}
+
 /// The time to live is that at the moment when a key is sent.
 #[test]
 fn a_move_that_takes_long_shortens_times_to_live() {
