@@ -8,6 +8,7 @@
 use crate::net::accept_pause::Pause;
 use crate::net::address::Peer;
 use crate::net::connection_table::ConnectionTable;
+use crate::net::deferred::{self, Deferred};
 use crate::net::driver::{Driver, Release, Sink, Token, Wanted};
 use crate::net::link::Link;
 use crate::net::listener::Listeners;
@@ -31,8 +32,6 @@ use std::time::Duration;
 const RECEIVE_BYTES: usize = 64 * 1024;
 /// Maximum events of one wait.
 const EVENTS: usize = 256;
-/// Maximum connections accepted per event.
-const ACCEPTS: usize = 32;
 /// Capacity that an emptied output retains.
 const KEPT_OUTPUT_BYTES: usize = 1 << 20;
 
@@ -40,6 +39,10 @@ const KEPT_OUTPUT_BYTES: usize = 1 << 20;
 const LISTENER: u32 = u32::MAX;
 /// The token of the waker's events.
 const WAKER: Token = Token { index: 0, generation: u32::MAX - 1 };
+
+/// The flags of events after which a stream ends.
+const ENDS: epoll::EventFlags =
+    epoll::EventFlags::RDHUP.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
 
 /// The driver that uses epoll.
 pub(crate) struct Epoll<S = Kernel> {
@@ -55,7 +58,9 @@ pub(crate) struct Epoll<S = Kernel> {
     buffer: Box<[u8]>,
     /// Connections to handle again in the next turn.
     again: Vec<Token>,
-    again_overhead: Overhead,
+    /// Events of connections that end in later turns.
+    deferred: Deferred<(Token, epoll::EventFlags)>,
+    lists_overhead: Overhead,
 }
 
 /// A connection's socket.
@@ -105,7 +110,8 @@ impl<S: Sockets> Epoll<S> {
             events: Vec::with_capacity(EVENTS),
             buffer: vec![0; RECEIVE_BYTES].into(),
             again: Vec::new(),
-            again_overhead: Overhead::default(),
+            deferred: Deferred::default(),
+            lists_overhead: Overhead::default(),
         };
         driver.listen()?;
         Ok(driver)
@@ -129,7 +135,7 @@ impl<S: Sockets> Epoll<S> {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let busy = !self.again.is_empty() || self.sockets.has_events();
+        let busy = !self.again.is_empty() || !self.deferred.is_empty() || self.sockets.has_events();
         let timeout = if busy { Some(Duration::ZERO) } else { timeout };
         let timeout = self.pause.shorten(timeout);
         let timeout = timeout.map(|timeout| Timespec {
@@ -154,7 +160,7 @@ impl<S: Sockets> Epoll<S> {
     }
 
     fn accept(&mut self, index: usize, sink: &mut impl Sink<Self>) {
-        for _ in 0..ACCEPTS {
+        for _ in 0..deferred::PER_TURN {
             let Some(listener) = self.listeners.get(index) else { return };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             let protocol = listener.endpoint().protocol;
@@ -176,8 +182,7 @@ impl<S: Sockets> Epoll<S> {
     fn ready(&mut self, token: Token, flags: epoll::EventFlags, sink: &mut impl Sink<Self>) {
         use epoll::EventFlags;
         let Some(connection) = self.connections.get_mut(token) else { return };
-        connection.ending |=
-            flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        connection.ending |= flags.intersects(ENDS);
         connection.readable |= connection.ending || flags.contains(EventFlags::IN);
         if flags.contains(EventFlags::OUT) && !connection.unsent.is_empty() {
             self.send_on(token, sink);
@@ -341,15 +346,24 @@ impl<S: Sockets> Driver for Epoll<S> {
         sink.wait_ended();
         let again = std::mem::take(&mut self.again);
         let mut events = std::mem::take(&mut self.events);
-        let happened = events.len() + again.len();
-        for event in events.drain(..) {
-            match Token::from_u64(event.data.u64()) {
+        let mut happened = events.len() + again.len();
+        self.deferred.begin_turn();
+        for epoll::Event { flags, data } in events.drain(..) {
+            match Token::from_u64(data.u64()) {
                 WAKER => sink.woken(self),
                 Token { index, generation: LISTENER } => self.accept(index as usize, sink),
-                token => self.ready(token, event.flags, sink),
+                token if flags.intersects(ENDS) => {
+                    let at_once = self.deferred.admit((token, flags));
+                    at_once.into_iter().for_each(|(token, flags)| self.ready(token, flags, sink));
+                }
+                token => self.ready(token, flags, sink),
             }
         }
         self.events = events;
+        while let Some((token, flags)) = self.deferred.next() {
+            happened += 1;
+            self.ready(token, flags, sink);
+        }
         for token in again {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             connection.queued = false;
@@ -362,7 +376,8 @@ impl<S: Sockets> Driver for Epoll<S> {
             }
             self.receive_on(token, sink);
         }
-        self.again_overhead.set(accounting::room_bytes::<Token>(self.again.capacity()));
+        let again_bytes = accounting::room_bytes::<Token>(self.again.capacity());
+        self.lists_overhead.set(again_bytes + self.deferred.room_bytes());
         Ok(happened)
     }
 

@@ -3,6 +3,7 @@
 pub(crate) mod accept_pause;
 pub(crate) mod address;
 pub(crate) mod connection_table;
+pub(crate) mod deferred;
 pub(crate) mod driver;
 pub(crate) mod epoll;
 pub(crate) mod io;

@@ -1,6 +1,7 @@
 //! Tests of what both drivers guarantee, with sockets whose other end the test holds.
 
 use crate::net::address::Peer;
+use crate::net::deferred::PER_TURN;
 use crate::net::driver::{Driver, Sink, Token, Wanted};
 use crate::net::epoll::Epoll;
 use crate::net::protocol::Protocol;
@@ -116,6 +117,7 @@ with_both!(
     a_close_sends_what_is_left_first,
     each_wake_of_a_waker_is_reported_once,
     an_end_right_behind_bytes_is_reported,
+    bytes_do_not_wait_for_the_ends_of_many_connections,
 );
 
 type New<D> = fn(crate::net::listener::Listeners, &Waker) -> std::io::Result<D>;
@@ -319,4 +321,24 @@ fn an_end_right_behind_bytes_is_reported<D: Driver>(waker: &Waker, new: New<D>) 
         assert_eq!(echo.received[&token.index].len(), len);
         echo.received.clear();
     }
+}
+
+fn bytes_do_not_wait_for_the_ends_of_many_connections<D: Driver>(waker: &Waker, new: New<D>) {
+    const CONNECTIONS: usize = 100;
+    let mut driver = driver(waker, new);
+    let mut echo = Echo::default();
+    let clients: Vec<_> = (0..CONNECTIONS).map(|_| connect(&mut driver).1).collect();
+    let (token, mut stream) = connect(&mut driver);
+    driver.turn(Some(Duration::ZERO), &mut echo).unwrap();
+    drop(clients);
+    stream.write_all(b"bytes").unwrap();
+    let mut turns = 0;
+    turn_until(&mut driver, &mut echo, |_, echo| {
+        turns += 1;
+        echo.received.contains_key(&token.index)
+    });
+    let ends = echo.ended.len() + echo.lost.len();
+    assert!(ends <= turns * PER_TURN, "{ends} before the bytes, in {turns} turns");
+    turn_until(&mut driver, &mut echo, |driver, _| driver.connections() == 1);
+    assert_eq!(echo.ended.len() + echo.lost.len(), CONNECTIONS);
 }

@@ -15,6 +15,7 @@ mod yielding;
 use crate::net::accept_pause::Pause;
 use crate::net::address::Peer;
 use crate::net::connection_table::ConnectionTable;
+use crate::net::deferred::Deferred;
 use crate::net::driver::{Driver, Release, Sink, Token, Wanted};
 use crate::net::link::Link;
 use crate::net::listener::{Listener, Listeners};
@@ -53,6 +54,8 @@ pub(crate) struct Uring<K = NoShim> {
     pipes: Pipes,
     /// Connections to handle again in the next turn.
     again: Vec<Token>,
+    /// Connections that begin or end in later turns.
+    deferred: Deferred<Event>,
     /// Whether one of the queued sends leads to more work. Successful sends have no completion, so
     /// a wait would not end with them.
     must_not_block: bool,
@@ -60,6 +63,11 @@ pub(crate) struct Uring<K = NoShim> {
     /// Accounts for the memory of lists that grow with the connections.
     lists_overhead: Overhead,
 }
+
+/// Errors of receives after which they are repeated if bytes are wanted: there are free buffers
+/// again.
+const TRANSIENT: [Errno; 5] =
+    [Errno::NOBUFS, Errno::CANCELED, Errno::AGAIN, Errno::INTR, Errno::NOMEM];
 
 /// A listener with an accept operation, in flight or ending.
 struct Accepting {
@@ -104,6 +112,7 @@ impl<K: KernelShim> Uring<K> {
             connections: ConnectionTable::default(),
             pipes: Pipes::default(),
             again: Vec::new(),
+            deferred: Deferred::default(),
             must_not_block: false,
             spare: SpareOutputs::new(),
             lists_overhead: Overhead::default(),
@@ -148,7 +157,7 @@ impl<K: KernelShim> Uring<K> {
     }
 
     fn has_nothing_to_do(&self) -> bool {
-        self.again.is_empty() && self.ring.events.is_empty()
+        self.again.is_empty() && self.ring.events.is_empty() && self.deferred.is_empty()
     }
 
     fn enter(&mut self, wait: Wait) -> io::Result<()> {
@@ -451,9 +460,7 @@ impl<K: KernelShim> Uring<K> {
 
     fn receive_failed(&mut self, token: Token, error: Errno, sink: &mut impl Sink<Self>) {
         let Some(connection) = self.connections.get_mut(token) else { return };
-        let transient = [Errno::NOBUFS, Errno::CANCELED, Errno::AGAIN, Errno::INTR, Errno::NOMEM];
-        // Transient errors are retried if bytes are wanted: there are free buffers again.
-        if connection.end == End::Open && !transient.contains(&error) {
+        if connection.end == End::Open && !TRANSIENT.contains(&error) {
             connection.drop_unsent();
             self.free_connection(token);
             sink.lost(self, token, error);
@@ -516,6 +523,18 @@ impl<K: KernelShim> Uring<K> {
     }
 }
 
+/// Whether an event begins or ends a connection. One with bytes does neither, nor does an error
+/// after which receiving continues.
+#[inline]
+fn begins_or_ends(event: &Event) -> bool {
+    match event {
+        Event::Accepted { .. } => true,
+        Event::Received { bytes: Ok(0), buffer: None, .. } => true,
+        Event::Received { bytes: Err(error), buffer: None, .. } => !TRANSIENT.contains(error),
+        _ => false,
+    }
+}
+
 /// Whether to accept from a listener again at once.
 fn may_accept_again(socket: &Result<OwnedFd, Errno>) -> bool {
     // Accepting pauses when descriptors run out; a listener that was shut down is not used again.
@@ -536,7 +555,18 @@ impl<K: KernelShim> Driver for Uring<K> {
         self.wait(timeout, sink.may_yield())?;
         sink.wait_ended();
         let mut happened = 0;
+        self.deferred.begin_turn();
         while let Some(event) = self.ring.events.pop_front() {
+            let at_once = match begins_or_ends(&event) {
+                true => self.deferred.admit(event),
+                false => Some(event),
+            };
+            if let Some(event) = at_once {
+                happened += 1;
+                self.report(event, sink);
+            }
+        }
+        while let Some(event) = self.deferred.next() {
             happened += 1;
             self.report(event, sink);
         }
@@ -546,7 +576,8 @@ impl<K: KernelShim> Driver for Uring<K> {
         }
         self.yielding.note(happened);
         let tokens_bytes = accounting::room_bytes::<Token>(self.again.capacity());
-        self.lists_overhead.set(tokens_bytes + self.ring.lists_bytes());
+        let lists_bytes = self.ring.lists_bytes() + self.deferred.room_bytes();
+        self.lists_overhead.set(tokens_bytes + lists_bytes);
         Ok(happened)
     }
 
