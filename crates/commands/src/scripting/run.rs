@@ -126,10 +126,10 @@ pub(super) struct Run {
 }
 
 /// A claimed key.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Held {
     intent: Intent,
-    may_be_changed: bool,
+    may_be_changed: Cell<bool>,
 }
 
 /// The script was ended while it waited for a key.
@@ -160,15 +160,14 @@ impl Run {
 
     /// Records a key that was claimed before the script began.
     pub(super) fn note_claimed(&mut self, key: &[u8], intent: Intent) {
-        self.held.insert(key.into(), Held { intent, may_be_changed: false });
+        self.held.insert(key.into(), Held { intent, may_be_changed: Cell::new(false) });
     }
 
     /// Records that a command may change a key, which is claimed.
     pub(super) fn note_changed(&mut self, key: &[u8]) {
-        let known = self.held.get_key_value(key).filter(|(_, held)| !held.may_be_changed);
-        let Some(name) = known.map(|(name, _)| Arc::clone(name)) else { return };
-        self.held.entry(Arc::clone(&name)).and_modify(|held| held.may_be_changed = true);
-        self.changed.push(name);
+        let known = self.held.get_key_value(key);
+        let newly = known.filter(|(_, held)| !held.may_be_changed.replace(true));
+        self.changed.extend(newly.map(|(name, _)| Arc::clone(name)));
     }
 
     /// Claims a further key, unless it is claimed with a sufficient intent already. If very many

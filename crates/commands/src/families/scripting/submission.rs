@@ -44,7 +44,6 @@ fn send(
     asked: TaskKind,
     is_read_only: bool,
 ) -> Result<Pending, Error> {
-    let user = cx.client.user_name().to_vec();
     let new = NewTask {
         row,
         args: cx.args,
@@ -53,7 +52,7 @@ fn send(
         time: cx.client.frozen_time,
         database: cx.client.database,
         version: cx.client.version,
-        user: &user,
+        user: cx.client.user_name().into(),
         client: cx.client.info.id,
         http_client: cx.client.info.http_client.clone(),
         touches: !cx.client.info.marks().contains(Marks::NO_TOUCH),
