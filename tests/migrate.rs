@@ -322,7 +322,7 @@ fn a_key_for_which_a_client_waits_is_moved() {
     to.connect_resp().check("EXISTS s", ":1\r\n");
 }
 
-/// A client tracks the keys of its reads. MIGRATE reads keys as well, but is none.
+/// MIGRATE reads values, but is not a command that reads, as for redis-server.
 #[test]
 fn a_copied_key_is_not_tracked() {
     let to = Server::redis();

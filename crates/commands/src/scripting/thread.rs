@@ -414,7 +414,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
             return Outcome { is_held: true, ..Outcome::default() };
         }
         let mut run = self.begin(task, (claim, is_leased), keys, Intent::Write);
-        // The commands that read the values are not requests of the client.
+        // The client does not track the keys whose values are read for the other server.
         run.client.tracking = None;
         run.number = self.server.scripts().begin(task.client, (run.now_ms, run.started), None);
         let mut outcome = Outcome::default();
