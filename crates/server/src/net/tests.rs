@@ -118,6 +118,7 @@ with_both!(
     each_wake_of_a_waker_is_reported_once,
     an_end_right_behind_bytes_is_reported,
     bytes_do_not_wait_for_the_ends_of_many_connections,
+    connections_whose_ends_wait_for_their_turn_close_at_once,
 );
 
 type New<D> = fn(crate::net::listener::Listeners, &Waker) -> std::io::Result<D>;
@@ -341,4 +342,29 @@ fn bytes_do_not_wait_for_the_ends_of_many_connections<D: Driver>(waker: &Waker, 
     assert!(ends <= turns * PER_TURN, "{ends} before the bytes, in {turns} turns");
     turn_until(&mut driver, &mut echo, |driver, _| driver.connections() == 1);
     assert_eq!(echo.ended.len() + echo.lost.len(), CONNECTIONS);
+}
+
+fn connections_whose_ends_wait_for_their_turn_close_at_once<D: Driver>(waker: &Waker, new: New<D>) {
+    const CONNECTIONS: usize = 200;
+    let mut driver = driver(waker, new);
+    let mut echo = Echo::default();
+    let (tokens, clients): (Vec<_>, Vec<_>) =
+        (0..CONNECTIONS).map(|_| connect(&mut driver)).unzip();
+    driver.turn(Some(Duration::ZERO), &mut echo).unwrap();
+    drop(clients);
+    // io_uring reports twenty ends in a turn.
+    turn_until(&mut driver, &mut echo, |_, echo| {
+        echo.ended.len() + echo.lost.len() >= CONNECTIONS / 20 * PER_TURN
+    });
+    let reported = echo.ended.len() + echo.lost.len();
+    assert!(reported < CONNECTIONS / 2, "{reported}");
+    for token in tokens {
+        driver.abort(token);
+    }
+    // A receive that has not ended yet is cancelled meanwhile, or ends while it is being cancelled.
+    for _ in 0..3 {
+        driver.turn(Some(Duration::ZERO), &mut echo).unwrap();
+    }
+    assert_eq!(driver.connections(), 0);
+    assert_eq!(echo.ended.len() + echo.lost.len(), reported, "aborted ones are not reported");
 }

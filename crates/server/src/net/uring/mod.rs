@@ -467,6 +467,17 @@ impl<K: KernelShim> Uring<K> {
         }
     }
 
+    /// Returns an event that is to be handled in this turn, and keeps it otherwise. Its receive has
+    /// ended in both cases: a connection that closes before its turn has nothing to cancel.
+    fn admit(&mut self, event: Event) -> Option<Event> {
+        if let Event::Received { token, .. } = event
+            && let Some(connection) = self.connections.get_mut(token)
+        {
+            connection.receiving = Receiving::Nothing;
+        }
+        self.deferred.admit(event)
+    }
+
     /// Reports one event to the sink.
     #[inline]
     fn report(&mut self, event: Event, sink: &mut impl Sink<Self>) {
@@ -558,7 +569,7 @@ impl<K: KernelShim> Driver for Uring<K> {
         self.deferred.begin_turn();
         while let Some(event) = self.ring.events.pop_front() {
             let at_once = match begins_or_ends(&event) {
-                true => self.deferred.admit(event),
+                true => self.admit(event),
                 false => Some(event),
             };
             if let Some(event) = at_once {
