@@ -14,7 +14,7 @@ const MEMORY: usize = 4 << 20;
 const LOOKS: u32 = 30;
 /// Number of scripts between two checks of the shared globals. A check takes as long as a hundred
 /// short scripts.
-const STRIDE: u32 = 16;
+const STRIDE: usize = 256;
 /// A script that lists everything that scripts share. Functions are identified by their addresses.
 const GLOBALS: &[u8] = b"local function list(value, depth)
     local seen = {}
@@ -68,12 +68,13 @@ impl Host for Server {
     }
 }
 
-/// An engine, and the listing of its globals when it was new.
+/// An engine, the listing of its globals when it was new, and the inputs since they were checked.
 struct Tried {
     engine: Engine,
+    has_libraries: bool,
     looks_left: Rc<Cell<u32>>,
     globals: Vec<u8>,
-    tried: u32,
+    unchecked: Vec<Vec<u8>>,
 }
 
 thread_local! {
@@ -90,7 +91,8 @@ impl Tried {
         for text in [GLOBALS, b"return 1"] {
             engine.compile(Digest::of(text), text).expect("it is Lua");
         }
-        let mut tried = Tried { engine, looks_left, globals: Vec::new(), tried: 0 };
+        let (globals, unchecked) = (Vec::new(), Vec::new());
+        let mut tried = Tried { engine, has_libraries, looks_left, globals, unchecked };
         tried.run(GLOBALS, Version::Two);
         tried.globals = tried.run(GLOBALS, Version::Two);
         tried
@@ -142,31 +144,48 @@ impl Tried {
         self.engine.retain_libraries(|_| false);
     }
 
-    fn is_as_before(&mut self) {
+    /// Runs an input, after which the engine must run the next script as before.
+    fn feed(&mut self, data: &[u8]) {
+        let Some((kind, text)) = data.split_first() else { return };
+        let version = if kind & 8 == 0 { Version::Two } else { Version::Three };
+        match self.has_libraries {
+            true => self.load(text, version),
+            false => self.eval(text, version),
+        }
         assert!(self.engine.used_memory() <= MEMORY, "{} bytes", self.engine.used_memory());
         let reply = self.run(b"return 1", Version::Two);
         assert_eq!(reply, b":1\r\n", "{}", String::from_utf8_lossy(&reply));
-        self.tried += 1;
-        if !self.tried.is_multiple_of(STRIDE) {
+    }
+
+    /// Checks that what scripts share is as it was in a new engine.
+    fn check_globals(&mut self) {
+        let globals = self.run(GLOBALS, Version::Two);
+        let unchecked = std::mem::take(&mut self.unchecked);
+        if globals == self.globals {
             return;
         }
-        let globals = self.run(GLOBALS, Version::Two);
         let [now, before] = [&globals, &self.globals].map(|it| String::from_utf8_lossy(it));
-        assert_eq!(now, before, "what scripts share");
+        let culprit = unchecked.iter().find(|data| {
+            let mut fresh = Tried::new(self.has_libraries);
+            fresh.feed(data);
+            fresh.run(GLOBALS, Version::Two) != fresh.globals
+        });
+        let culprit =
+            culprit.map_or("several inputs together".into(), |it| it.escape_ascii().to_string());
+        panic!("{culprit} changed what scripts share from {before} to {now}");
     }
 }
 
 /// The first byte selects the version of RESP, and a script or, in one of eight cases, a function
 /// library. The other bytes are the text.
 pub fn source(data: &[u8]) {
-    let Some((kind, text)) = data.split_first() else { return };
-    let version = if kind & 8 == 0 { Version::Two } else { Version::Three };
+    let Some(kind) = data.first() else { return };
     ENGINES.with(|[scripts, libraries]| {
         let mut tried = if kind & 7 == 7 { libraries } else { scripts }.borrow_mut();
-        match kind & 7 {
-            7 => tried.load(text, version),
-            _ => tried.eval(text, version),
+        tried.feed(data);
+        tried.unchecked.push(data.to_vec());
+        if tried.unchecked.len() == STRIDE {
+            tried.check_globals();
         }
-        tried.is_as_before();
     });
 }

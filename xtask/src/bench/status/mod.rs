@@ -1,9 +1,11 @@
 //! `cargo xtask bench --status`: the cost of observing a server. A server with an open status page
 //! and scraped metrics is compared with a server that measures no times and has no pages.
 //!
-//! Each part has its own report, and can be measured alone: `--only instructions`, `throughput` or
-//! `scrapers`. With `--beside BINARY`, the part `instructions` also counts another build.
+//! Each part has its own report, and can be measured alone: `--only instructions`, `emulated`,
+//! `throughput` or `scrapers`. With `--beside BINARY`, the part `instructions` also counts another
+//! build.
 
+mod emulated;
 mod instructions;
 mod interval;
 mod pages;
@@ -37,12 +39,18 @@ const RATIOS: [(&str, &str); 2] = [("GET", "1:0"), ("SET", "0:1")];
 /// The number of file descriptors that a part needs for its connections.
 pub(super) const DESCRIPTORS: u64 = 12_000;
 
-pub(super) const PARTS: [Part; 3] = [
+pub(super) const PARTS: [Part; 4] = [
     Part {
         name: "instructions",
         report: "status-instructions",
         title: "Instructions of a request",
         measure: instructions::measure,
+    },
+    Part {
+        name: "emulated",
+        report: "status-emulated",
+        title: "Instructions of a request, the kernel's included",
+        measure: emulated::measure,
     },
     Part {
         name: "throughput",
