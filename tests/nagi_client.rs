@@ -49,6 +49,18 @@ fn another_server_of_a_cluster_is_asked_if_one_is_dead() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "value\n", "{error}");
 }
 
+#[test]
+fn the_default_port_is_that_of_the_protocol() {
+    for (protocol, port) in [("text", 11211), ("binary", 11211), ("resp", 6379)] {
+        let output = Command::new(nagi_binary())
+            .args(["client", "--servers", "kyoto", "--protocol", protocol])
+            .args(["--like", "php", "ring", "key"])
+            .output()
+            .expect("it starts");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("key\tkyoto:{port}\n"));
+    }
+}
+
 /// Runs `nagi client`, which must fail. Returns its errors.
 fn refused(port: u16, words: &[&str]) -> String {
     let mut command = Command::new(nagi_binary());

@@ -31,16 +31,18 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct Options {
-    /// Servers: HOST, HOST:PORT, HOST:PORT:WEIGHT or /PATH, separated by commas
+    /// Servers: HOST, HOST:PORT, HOST:PORT:WEIGHT or /PATH, separated by commas. The default port
+    /// is 11211, and 6379 with --protocol resp
     #[arg(
         long,
         short,
         global = true,
         value_delimiter = ',',
         default_value = "127.0.0.1",
-        value_name = "SERVER,..."
+        value_name = "SERVER,...",
+        value_parser = well_formed
     )]
-    servers: Vec<Server>,
+    servers: Vec<String>,
     /// How keys are distributed: libmemcached, pylibmc, pylibmc-ketama, php, php-ketama, twemproxy,
     /// dalli, pymemcache or redis-cluster; the first five also take settings, such as
     /// libmemcached,hash=md5,ketama [default: libmemcached; for ring: all of them, one row each]
@@ -60,6 +62,24 @@ pub(crate) struct Options {
     login: LoginOptions,
     #[command(subcommand)]
     action: Action,
+}
+
+/// The default port of `--protocol resp`.
+const REDIS_PORT: u16 = 6379;
+
+/// Checks the form of a server. Its default port depends on another option.
+fn well_formed(text: &str) -> std::result::Result<String, String> {
+    text.parse::<Server>().map(|_| text.to_owned())
+}
+
+impl Options {
+    fn servers(&self) -> Result<Vec<Server>> {
+        let server = |text: &String| match self.protocol {
+            Dialect::Resp => Server::parse(text, REDIS_PORT),
+            Dialect::Text | Dialect::Meta | Dialect::Binary => text.parse(),
+        };
+        Ok(self.servers.iter().map(server).collect::<std::result::Result<_, _>>()?)
+    }
 }
 
 /// The key distributions that `--like` selects.
@@ -154,7 +174,7 @@ fn cache(options: &Options) -> Result<Cache> {
         Some(Like::All) => return Err("--like all is for ring alone".into()),
     };
     settings.prefix = ring.prefix().into();
-    Ok(Cache::new(ring.ring(options.servers.clone()), settings))
+    Ok(Cache::new(ring.ring(options.servers()?), settings))
 }
 
 /// Prints a failure, and returns `false`. Keys and messages of servers are escaped, since they may
@@ -248,7 +268,7 @@ fn ring(
     compare: Option<&[ClientConfiguration]>,
     out: &mut Vec<u8>,
 ) -> Result<bool> {
-    let mut keys = keys.to_vec();
+    let (mut keys, servers) = (keys.to_vec(), options.servers()?);
     if let Some(path) = keys_from {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
@@ -258,7 +278,7 @@ fn ring(
         if keys.is_empty() {
             keys = (0..COMPARED_KEYS).map(|number| format!("key:{number}")).collect();
         }
-        let (first, second) = (one.ring(&options.servers), other.ring(&options.servers));
+        let (first, second) = (one.ring(&servers), other.ring(&servers));
         let differs = |key: &&String| place_differently(&first, &second, key.as_bytes());
         let count = keys.iter().filter(differs).count();
         let share = 100.0 * count as f64 / keys.len() as f64;
@@ -273,13 +293,13 @@ fn ring(
         return Err("no keys: name some, or a file with --keys-from".into());
     }
     let rings: Vec<(Option<&str>, Ring)> = match &options.like {
-        Some(Like::One(one)) => vec![(None, one.ring(options.servers.clone()))],
+        Some(Like::One(one)) => vec![(None, one.ring(servers))],
         // A Redis cluster is asked which server has which slot, which needs a connection.
         None | Some(Like::All) => Library::ALL
             .into_iter()
             .filter(|library| *library != Library::RedisCluster)
             .map(|library| {
-                let ring = Configuration::from(library).ring(options.servers.clone());
+                let ring = Configuration::from(library).ring(servers.clone());
                 (Some(library.name()), ring)
             })
             .collect(),

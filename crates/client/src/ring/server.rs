@@ -83,8 +83,26 @@ impl fmt::Display for Server {
 impl FromStr for Server {
     type Err = String;
 
-    /// Parses `host`, `host:port`, `host:port:weight`, `[v6]:port` or `/path`.
+    /// Parses `host`, `host:port`, `host:port:weight`, `[v6]:port` or `/path`; the default port is
+    /// memcached's.
     fn from_str(text: &str) -> Result<Self, String> {
+        Server::parse(text, DEFAULT_PORT)
+    }
+}
+
+impl Server {
+    /// Parses the same forms with another default port.
+    ///
+    /// # Errors
+    /// The text has none of these forms.
+    ///
+    /// ```
+    /// use nagi_client::ring::Server;
+    /// assert_eq!(Server::parse("kyoto", 6379)?.port, 6379);
+    /// assert_eq!(Server::parse("kyoto:6380", 6379)?.port, 6380);
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn parse(text: &str, default_port: u16) -> Result<Self, String> {
         let malformed =
             || format!("{text}: a server is HOST, HOST:PORT, HOST:PORT:WEIGHT or /PATH");
         if text.starts_with('/') {
@@ -99,7 +117,7 @@ impl FromStr for Server {
         }
         let mut parts = match rest.strip_prefix(':') {
             Some(rest) => rest.split(':'),
-            None if rest.is_empty() => return Ok(Server::new(host, 0)),
+            None if rest.is_empty() => return Ok(Server::new(host, default_port)),
             None => return Err(malformed()),
         };
         let port: u16 = parts.next().and_then(|port| port.parse().ok()).ok_or_else(malformed)?;
