@@ -281,6 +281,36 @@ fn settings_are_restored_after_ctrl_c() {
 }
 
 #[test]
+fn ctrl_c_ends_a_run_while_the_server_hangs() {
+    for step in ["monitor", "expiry", "quiet"] {
+        let server = Server::nagi();
+        let mut calm = Calm::start(&format!("{} --only monitor,expiry", Calm::url(&server)));
+        calm.until(if step == "quiet" { "quiet: " } else { step });
+        server.signal(Signal::STOP);
+        calm.signal(Signal::INT);
+        let error = calm.failure();
+        server.signal(Signal::CONT);
+        assert!(error.contains("interrupted"), "{error}");
+    }
+}
+
+#[test]
+fn a_server_that_refuses_the_probe_is_not_measured() {
+    let server = Server::nagi();
+    server.connect_resp().check("ACL SETUSER default -get", "+OK\r\n");
+    let error = Calm::start(&Calm::url(&server)).failure();
+    assert!(error.contains("in the quiet phase: NOPERM"), "{error}");
+}
+
+#[test]
+fn two_results_cannot_be_written_to_one_file() {
+    let folder = Folder::new("calm-one-file");
+    let file = folder.path().join("results").display().to_string();
+    let calm = Calm::begin(&format!("127.0.0.1:1 --json {file} --html {file}"));
+    assert!(calm.failure().contains("name the same file"));
+}
+
+#[test]
 fn a_limit_that_memcached_cannot_restore_is_not_changed() {
     let limit = ((300 << 20) + 1).to_string();
     let server = Server::nagi_with(&["--maxmemory", &limit]);

@@ -17,7 +17,7 @@ use crate::interrupt::{Interrupt, POLL_INTERVAL};
 use crate::target::{Password, Target};
 
 /// How long an answer may take: some disturbances stop a server for many seconds.
-const ANSWER_TIMEOUT_NS: u64 = 300 * SECOND;
+pub(crate) const ANSWER_TIMEOUT_NS: u64 = 300 * SECOND;
 
 /// Strings up to this length in bytes are kept, unless a caller asks for more; of longer strings,
 /// only the length is kept.

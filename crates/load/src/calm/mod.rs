@@ -45,6 +45,9 @@ const IDLE_RATE: f64 = 1000.0;
 /// measured too.
 const MARGIN_NS: u64 = SECOND / 2;
 
+/// With more errors in the quiet phase, there is nothing to compare disturbances with.
+const LEAST_REQUESTS_PER_ERROR: u64 = 100;
+
 /// Memory of the machine to leave free, in bytes.
 const SPARE_BYTES: u64 = 256 << 20;
 
@@ -118,6 +121,14 @@ fn refuse_danger(server: &Server) -> Result<(), String> {
         server.target.name,
         reasons.join(", ")
     ))
+}
+
+/// The error for a server that refuses requests before any disturbance.
+fn refused(server: &Server, figures: &Figures) -> String {
+    let Figures { errors, requests, first_error, .. } = figures;
+    let why = first_error.as_deref().unwrap_or_default();
+    let name = &server.target.name;
+    format!("{name} refused {errors} of {requests} requests in the quiet phase: {why}")
 }
 
 impl Run<'_> {
@@ -195,6 +206,9 @@ impl Run<'_> {
             self.clean(server)?;
             let figures = watched?.0;
             self.interrupt.check()?;
+            if figures.errors * LEAST_REQUESTS_PER_ERROR > figures.requests {
+                return Err(refused(server, &figures));
+            }
             if !self.is_repeated(&figures, attempt) {
                 return Ok(figures);
             }
@@ -355,8 +369,8 @@ impl Run<'_> {
         let plan = Plan::of(server, self.options.connections, self.options.rate);
         let probe = Probe::start(&plan)?;
         let acted = act(&self.interrupt);
-        let result = probe.stop();
-        let idle = idle.stop()?;
+        let result = probe.stop(&self.interrupt);
+        let idle = idle.stop(&self.interrupt)?;
         Ok((Figures::new(&result?, &idle), acted))
     }
 
@@ -378,6 +392,9 @@ struct Outputs<'a> {
 
 impl<'a> Outputs<'a> {
     fn open(options: &'a CalmOptions) -> io::Result<Self> {
+        if options.json.is_some() && options.json == options.html {
+            return Err(io::Error::other("--json and --html name the same file"));
+        }
         let prints_json = options.json.as_deref() == Some(Path::new("-"));
         let json = options.json.as_deref().filter(|_| !prints_json);
         let json = json.map(OutputFile::open).transpose()?;

@@ -101,7 +101,7 @@ fn name(text: &str) -> Result<String, String> {
 
 fn seconds(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
-    number.ok_or_else(|| "expected a number of seconds, 0.1 at least".to_owned())
+    number.ok_or_else(|| "expected a number of seconds from 0.1 to 86,400".to_owned())
 }
 
 fn rate(text: &str) -> Result<f64, String> {

@@ -69,7 +69,8 @@ impl Server {
         }
         self.check_own(&mut wire)?;
         let all = if self.may_destroy { "FLUSHALL" } else { "FLUSHDB" };
-        wire.run(all).map(drop)
+        let flushed = wire.command(&[all.as_bytes()])?;
+        flushed.or_error(&format!("{}: {all}", self.target.name)).map(drop)
     }
 
     /// Returns the number of keys, all of which belong to the tool unless destroying data is

@@ -44,6 +44,10 @@ const VALUE: &[u8] = b"0123456789abcdef0123456789abcdef";
 const TIMER: u64 = u64::MAX;
 const READABLE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
 const SCRATCH_BYTES: usize = 64 * 1024;
+/// The time of the end of a probe that does not wait for outstanding answers.
+const AT_ONCE: u64 = 0;
+/// The interval in which the end of a probe checks for an interrupt, in nanoseconds.
+const END_CHECK_NS: u64 = 5_000_000;
 /// Time for the thread to start before the first request is due, in nanoseconds.
 const HEAD_START_NS: u64 = 2_000_000;
 
@@ -132,7 +136,7 @@ fn histogram() -> Result<Latencies, String> {
 /// A running probe.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// The time from which no request is sent, in nanoseconds.
+    /// The time from which no request is sent, in nanoseconds, or `AT_ONCE`.
     until_ns: Arc<AtomicU64>,
     thread: JoinHandle<Result<ProbeResult, String>>,
 }
@@ -159,12 +163,20 @@ impl Probe {
         Ok(Probe { until_ns, thread })
     }
 
-    /// Stops sending, and waits for outstanding answers.
+    /// Stops sending, and waits for outstanding answers unless the user interrupts the run.
     ///
     /// # Errors
-    /// The connection to the server is lost.
-    pub(crate) fn stop(self) -> Result<ProbeResult, String> {
+    /// The connection to the server is lost, or the user has interrupted the run.
+    pub(crate) fn stop(self, interrupt: &Interrupt) -> Result<ProbeResult, String> {
         self.until_ns.store(now_ns(), Ordering::Release);
+        while !self.thread.is_finished() {
+            if let Err(interrupted) = interrupt.sleep_until(now_ns() + END_CHECK_NS) {
+                self.until_ns.store(AT_ONCE, Ordering::Release);
+                // What was measured is incomplete, so an error of the thread does not matter.
+                let _ = self.thread.join();
+                return Err(interrupted);
+            }
+        }
         self.thread.join().map_err(|_| "the probe's thread panicked".to_owned())?
     }
 }
@@ -247,7 +259,8 @@ impl Driver {
                 self.send(index, due_ns)?;
             }
             let is_over = now >= until_ns;
-            if is_over && self.connections.iter().all(ProbeConnection::is_settled) {
+            let is_settled = || self.connections.iter().all(ProbeConnection::is_settled);
+            if until_ns == AT_ONCE || is_over && is_settled() {
                 break;
             }
             let wake_ns = self.next_wake_ns(now, is_over);

@@ -13,10 +13,13 @@ use super::written::{Items, Written};
 use crate::clock::SECOND;
 use crate::interrupt::Interrupt;
 use crate::target::Target;
-use crate::wire::{Answer, Wire};
+use crate::wire::{ANSWER_TIMEOUT_NS, Answer, Wire};
 
 /// Parts of the errors for commands that a server lacks, or that the user may not execute.
 const UNKNOWN: [&str; 3] = ["unknown command", "unknown subcommand", "noperm"];
+
+/// How long an answer may take while keys are removed after an interrupt.
+const CLEAN_TIMEOUT_NS: u64 = 5 * SECOND;
 
 /// Whether an error says that the server lacks a command or denies it.
 fn is_unknown(error: &str) -> bool {
@@ -33,6 +36,8 @@ pub(crate) struct Server {
     /// Whether all data of the server may be destroyed.
     pub(crate) may_destroy: bool,
     pub(crate) interrupt: Interrupt,
+    /// How long an answer may take, in nanoseconds.
+    answer_timeout_ns: u64,
     /// memcached's counts when the server was last empty.
     pub(super) emptied: Option<Items>,
     /// What the tool has written since the server was last empty.
@@ -55,7 +60,9 @@ impl Server {
     ) -> Result<Self, String> {
         let interrupt = interrupt.clone();
         let (name, emptied, written) = <_>::default();
-        let mut server = Server { target, name, may_destroy, interrupt, emptied, written };
+        let answer_timeout_ns = ANSWER_TIMEOUT_NS;
+        let mut server =
+            Server { target, name, may_destroy, interrupt, answer_timeout_ns, emptied, written };
         let mut wire = server.connect()?;
         wire.set_answer_timeout(5 * SECOND);
         server.name = match server.target.protocol {
@@ -82,13 +89,14 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns a copy whose connections ignore Ctrl-C, for restoring and cleaning.
+    /// Returns a copy whose connections ignore Ctrl-C, for cleaning after it.
     pub(crate) fn not_interrupted(&self) -> Self {
-        Server { interrupt: Interrupt::default(), ..self.clone() }
+        let (interrupt, answer_timeout_ns) = (Interrupt::default(), CLEAN_TIMEOUT_NS);
+        Server { interrupt, answer_timeout_ns, ..self.clone() }
     }
 
     pub(crate) fn connect(&self) -> Result<Wire, String> {
-        Wire::open(&self.target, &self.interrupt)
+        Wire::open_within(&self.target, &self.interrupt, self.answer_timeout_ns)
     }
 
     /// Returns the fields of INFO by name; empty if the server has no INFO.

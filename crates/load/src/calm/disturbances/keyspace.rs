@@ -4,7 +4,7 @@
 use nagi_client::Protocol;
 
 use super::super::context::{SMALL_KEY_BYTES, StepContext};
-use super::super::probe::PREFIX;
+use super::super::probe::{LOST_NS, PREFIX};
 use super::super::scale::Scale;
 use super::super::server::Server;
 use super::super::settings::whole_megabytes;
@@ -169,6 +169,8 @@ fn limit_memory(context: &mut StepContext<'_>) -> Result<(), String> {
 fn monitor(context: &mut StepContext<'_>) -> Result<(), String> {
     let mut wire = context.server.connect()?;
     wire.run("MONITOR")?;
+    // A server that shows no request would otherwise be waited for as for a long answer.
+    wire.set_answer_timeout(LOST_NS);
     let end_ns = now_ns() + (context.scale.step_seconds * SECOND as f64) as u64;
     let mut shown = 0;
     while now_ns() < end_ns {
