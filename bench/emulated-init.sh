@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # The first process of the machine that `cargo xtask bench --status --only emulated` emulates. Each
 # line of /plan names a measurement: whether its page is open, the arguments of `nagi bench`, the
-# number of requests, and the options of the server. Prints the processor time of a request in
+# number of requests, and the options of the server. Prints the processor time of all requests in
 # nanoseconds, which are instructions there: of the worker, and of all threads of the server.
 
 /bin/busybox --install -s /bin
@@ -19,8 +19,15 @@ used_ns() {
     done | awk '{ sum += $1 } END { printf "%.0f", sum }'
 }
 
+# Without further figures, the bench fails, and shows what was printed.
+fail() {
+    echo "failed: $1"
+    cat /log
+    poweroff -f
+}
+
 load() {
-    nagi bench --quiet --keys 10000 "$@" >/log 2>&1 || cat /log
+    nagi bench --quiet --keys 10000 "$@" >/log 2>&1 || fail "nagi bench $*"
 }
 
 while read -r look ratio pipeline requests options; do
@@ -46,9 +53,9 @@ while read -r look ratio pipeline requests options; do
     load --ratio "$ratio" --pipeline "$pipeline" --requests "$requests"
     worker_ns=$(($(used_ns worker) - worker_ns))
     all_ns=$(($(used_ns all) - all_ns))
-    echo "counted $look $ratio $pipeline $worker_ns $all_ns"
     # shellcheck disable=SC2086
-    kill $readers "$server"
+    kill $readers "$server" || fail "a reader of pages has ended"
+    echo "counted $look $ratio $pipeline $worker_ns $all_ns"
     wait "$server"
 done </plan
 poweroff -f

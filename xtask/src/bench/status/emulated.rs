@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{BLIND, Contestants, Measured, PIPELINES, RATIOS};
+use super::{BLIND, Contestants, INSTRUCTIONS, Measured, PIPELINES, RATIOS};
 use crate::bench::Arguments;
 use crate::bench::report::Table;
 use crate::{process, workspace};
@@ -54,16 +54,9 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     let (kernel, image) = (kernel()?, pack(&folder.ours, nagi.program(), &plan(requests))?);
     let mut lines = Vec::new();
     run(&kernel, &image, |line| lines.push(line.to_owned()))?;
-    let mut table = Table::new(&[
-        "request",
-        "pipeline",
-        "nothing timed, no pages",
-        "pages",
-        "page open",
-        "change by pages",
-        "by the open page",
-        "all threads, by the open page",
-    ]);
+    let headings =
+        [&["request", "pipeline"][..], &INSTRUCTIONS, &["all threads, by the open page"]].concat();
+    let mut table = Table::new(&headings);
     for (name, ratio) in RATIOS {
         for pipeline in PIPELINES {
             let of = |look: &str| {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use harness::{Server, until};
 
-use super::{BLIND, Contestants, Measured, PIPELINES, RATIOS, SEEN, pages};
+use super::{BLIND, Contestants, INSTRUCTIONS, Measured, PIPELINES, RATIOS, SEEN, pages};
 use crate::bench::Arguments;
 use crate::bench::contestants::Contestant;
 use crate::bench::report::Table;
@@ -59,17 +59,8 @@ struct Counted {
 /// Counts GET and SET at each depth and each degree of observation.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     ensure!(process::in_path("valgrind"), "valgrind is missing (apt-get install valgrind)");
-    let mut table = Table::new(&[
-        "build",
-        "request",
-        "pipeline",
-        "nothing timed, no pages",
-        "pages",
-        "page open",
-        "change by pages",
-        "by the open page",
-        "for samples under callgrind",
-    ]);
+    let (first, last) = (["build", "request", "pipeline"], ["for samples under callgrind"]);
+    let mut table = Table::new(&[&first[..], &INSTRUCTIONS, &last].concat());
     let requests = if arguments.quick { REQUESTS / 10 } else { REQUESTS };
     for contestant in contestants.iter().filter(|it| it.is_build()) {
         for (name, ratio) in RATIOS {

@@ -36,6 +36,10 @@ const PIPELINES: [u32; 3] = [1, 16, 64];
 /// Only GET and only SET, with the values of `nagi bench --ratio`.
 const RATIOS: [(&str, &str); 2] = [("GET", "1:0"), ("SET", "0:1")];
 
+/// The headings of instructions at each degree of observation.
+const INSTRUCTIONS: [&str; 5] =
+    ["nothing timed, no pages", "pages", "page open", "change by pages", "by the open page"];
+
 /// The number of file descriptors that a part needs for its connections.
 pub(super) const DESCRIPTORS: u64 = 12_000;
 
