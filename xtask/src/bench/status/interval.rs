@@ -5,7 +5,8 @@ const RESAMPLES: usize = 10_000;
 /// The quantiles of the resamples' means that bound the interval, which contains 95 % of them.
 const BOUNDS: [f64; 2] = [0.025, 0.975];
 
-/// The mean of ratios, and its 95 % confidence interval.
+/// The geometric mean of ratios, and its 95 % confidence interval. The arithmetic mean of ratios of
+/// two equal but varying figures is greater than 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Interval {
     pub(super) mean: f64,
@@ -21,7 +22,7 @@ impl Interval {
             .map(|_| {
                 let drawn =
                     (0..ratios.len()).filter_map(|_| ratios.get(random.usize(..ratios.len())));
-                mean(drawn.copied())
+                geometric_mean(drawn.copied())
             })
             .collect();
         means.sort_by(f64::total_cmp);
@@ -29,7 +30,7 @@ impl Interval {
             let place = (means.len() as f64 * share) as usize;
             means.get(place).copied().unwrap_or(f64::NAN)
         };
-        Interval { mean: mean(ratios.iter().copied()), bounds: BOUNDS.map(at) }
+        Interval { mean: geometric_mean(ratios.iter().copied()), bounds: BOUNDS.map(at) }
     }
 
     /// Formats the mean and the interval as percentages of change.
@@ -40,9 +41,10 @@ impl Interval {
     }
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
-    sum / f64::from(count)
+fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) =
+        values.fold((0.0, 0_u32), |(sum, count), value| (sum + value.ln(), count + 1));
+    (sum / f64::from(count)).exp()
 }
 
 #[cfg(test)]
@@ -56,8 +58,10 @@ mod tests {
         let ratios: Vec<f64> = (0..20).map(|number| 0.9 + 0.01 * f64::from(number)).collect();
         let Interval { mean, bounds: [from, to] } = Interval::of(&ratios);
         // The standard error of the mean is 0.0129.
-        assert!((mean - 0.995).abs() < 1e-9);
+        assert!((mean - 0.9933).abs() < 1e-4, "{mean}");
         assert!((0.966..0.974).contains(&from) && (1.016..1.024).contains(&to), "{from} {to}");
         assert!(Interval::of(&[]).mean.is_nan());
+        let equal_but_varying = Interval::of(&[0.5, 2.0]);
+        assert!((equal_but_varying.mean - 1.0).abs() < 1e-9);
     }
 }

@@ -15,8 +15,11 @@ use crate::bench::report::Table;
 use crate::bench::usage::CpuTime;
 use crate::process;
 
-/// Number of pairs per repetition.
-const PAIRS: u32 = 4;
+/// Pairs of servers that are started per repetition. Two servers of the same kind differ by several
+/// percent for as long as they live.
+const STARTS: u32 = 4;
+/// Pairs of runs per pair of servers and kind of request.
+const PAIRS: u32 = 5;
 const KEYS: &str = "100000";
 
 /// The results of a run.
@@ -27,14 +30,91 @@ struct Run {
     cpu_us_per_request: f64,
 }
 
+/// A kind of request, and the runs of both servers, pair by pair.
+struct Shape {
+    name: &'static str,
+    ratio: &'static str,
+    pipeline: u32,
+    without: Vec<Run>,
+    with: Vec<Run>,
+}
+
+impl Shape {
+    fn all() -> Vec<Shape> {
+        let of = |(name, ratio), pipeline| Shape {
+            name,
+            ratio,
+            pipeline,
+            without: Vec::new(),
+            with: Vec::new(),
+        };
+        RATIOS.iter().flat_map(|it| PIPELINES.map(|pipeline| of(*it, pipeline))).collect()
+    }
+
+    /// Measures a pair.
+    fn measure(&mut self, servers: &Servers<'_>, seconds: &str, alone_first: bool) -> Result<()> {
+        let Servers { nagi, blind, seen } = servers;
+        let load =
+            |server| load(nagi, server, (self.ratio, self.pipeline), &["--seconds", seconds]);
+        if alone_first {
+            self.without.push(load(blind)?);
+        }
+        self.with.push(pages::beside(seen.http(), || load(seen))?);
+        if !alone_first {
+            self.without.push(load(blind)?);
+        }
+        Ok(())
+    }
+
+    fn row(&self) -> Vec<String> {
+        let of = |runs: &[Run]| median(runs.iter().map(|run| run.requests_per_second).collect());
+        vec![
+            self.name.to_owned(),
+            self.pipeline.to_string(),
+            self.with.len().to_string(),
+            format!("{:.0}", of(&self.without)),
+            format!("{:.0}", of(&self.with)),
+            change(&self.with, &self.without, |run| run.requests_per_second),
+            change(&self.with, &self.without, |run| run.cpu_us_per_request),
+        ]
+    }
+}
+
+/// A server without pages and one with pages.
+struct Servers<'a> {
+    nagi: &'a Contestant,
+    blind: Server,
+    seen: Server,
+}
+
+impl<'a> Servers<'a> {
+    fn start(nagi: &'a Contestant, blind_first: bool) -> Result<Self> {
+        let start = |options: &[&str]| {
+            let server = nagi.start_with(Placement::Free, options)?;
+            load(nagi, &server, ("0:1", 16), &["--fill", "--requests", KEYS])?;
+            Ok::<_, anyhow::Error>(server)
+        };
+        if blind_first {
+            let blind = start(&BLIND)?;
+            return Ok(Servers { nagi, blind, seen: start(&SEEN)? });
+        }
+        let seen = start(&SEEN)?;
+        Ok(Servers { nagi, blind: start(&BLIND)?, seen })
+    }
+}
+
 /// Measures the ratios of the observed server to the other server, for each pipeline depth.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
-    let servers = [&BLIND[..], &SEEN].map(|options| nagi.start_with(Placement::Free, options));
-    let [blind, seen] = servers;
-    let (blind, seen) = (blind?, seen?);
-    for server in [&blind, &seen] {
-        load(nagi, server, ("0:1", 16), &["--fill", "--requests", KEYS])?;
+    let seconds = arguments.seconds.to_string();
+    let mut shapes = Shape::all();
+    for start in 0..arguments.repetitions * STARTS {
+        let servers = Servers::start(nagi, start % 2 == 0)?;
+        for shape in &mut shapes {
+            for pair in 0..PAIRS {
+                shape.measure(&servers, &seconds, (start + pair) % 2 == 0)?;
+            }
+        }
     }
     let mut table = Table::new(&[
         "request",
@@ -45,36 +125,8 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         "requests/s, change and 95 % interval",
         "CPU of a request, change and 95 % interval",
     ]);
-    let seconds = arguments.seconds.to_string();
-    let shape = ["--seconds", seconds.as_str()];
-    for (name, ratio) in RATIOS {
-        for pipeline in PIPELINES {
-            let (mut without, mut with) = (Vec::new(), Vec::new());
-            for pair in 0..arguments.repetitions * PAIRS {
-                let alone = || load(nagi, &blind, (ratio, pipeline), &shape);
-                let looked_at =
-                    || pages::beside(seen.http(), || load(nagi, &seen, (ratio, pipeline), &shape));
-                // The order alternates between pairs.
-                if pair % 2 == 0 {
-                    without.push(alone()?);
-                    with.push(looked_at()?);
-                } else {
-                    with.push(looked_at()?);
-                    without.push(alone()?);
-                }
-            }
-            let of =
-                |runs: &[Run]| median(runs.iter().map(|run| run.requests_per_second).collect());
-            table.row(vec![
-                name.to_owned(),
-                pipeline.to_string(),
-                with.len().to_string(),
-                format!("{:.0}", of(&without)),
-                format!("{:.0}", of(&with)),
-                change(&with, &without, |run| run.requests_per_second),
-                change(&with, &without, |run| run.cpu_us_per_request),
-            ]);
-        }
+    for shape in &shapes {
+        table.row(shape.row());
     }
     Ok(Measured { tables: vec![table], details: None })
 }
