@@ -152,7 +152,7 @@ fn data_is_not_destroyed_without_permission() {
     client.check("SELECT 3", "+OK\r\n");
     client.check("SET precious 1", "+OK\r\n");
     let failure = Calm::start(&format!("--only keys {}", Calm::url(&server))).failure();
-    assert!(failure.contains("holds 1 keys: give --i-may-destroy-data"), "{failure}");
+    assert!(failure.contains("is not empty (keys: 1): give --i-may-destroy-data"), "{failure}");
     client.check("GET precious", "$1\r\n1\r\n");
     let allowed = format!("--i-may-destroy-data --only keys {}", Calm::url(&server));
     assert_eq!(Calm::start(&allowed).row()["what"], "KEYS * of a million keys");
@@ -495,6 +495,7 @@ fn wrong_urls_and_passwords_end_with_one_line() {
         ("http://127.0.0.1".to_owned(), "must be redis"),
         ("redis://127.0.0.1:99999".to_owned(), "99999 is not a port"),
         ("unix:/no/such/socket".to_owned(), "cannot connect to"),
+        (format!("redis://localhost:{port} 127.0.0.1:{port}"), "are the same server"),
         (format!("redis://127.0.0.1:{port}"), "NOAUTH"),
         (format!("redis://:s3same@127.0.0.1:{port}"), "***@127.0.0.1"),
     ] {

@@ -75,6 +75,7 @@ pub fn run(options: &CalmOptions) -> Result<(), String> {
         .iter()
         .map(|url| Target::parse(url, password.as_deref()))
         .collect::<Result<_, _>>()?;
+    refuse_repeated(&targets)?;
     let outputs = Outputs::open(options).map_err(|error| error.to_string())?;
     let interrupt = Interrupt::on_signals()?;
     let mut servers = Vec::new();
@@ -108,6 +109,27 @@ fn list(options: &CalmOptions, scale: &Scale) -> Result<(), String> {
         }
     }
     print(text.as_bytes()).map_err(|error| error.to_string())
+}
+
+/// Refuses two URLs of one server, whose disturbances would be measured as each other's.
+fn refuse_repeated(targets: &[Target]) -> Result<(), String> {
+    for (index, target) in targets.iter().enumerate() {
+        let earlier = targets.iter().take(index).find(|earlier| is_same_server(earlier, target));
+        if let Some(earlier) = earlier {
+            return Err(format!("{} and {} are the same server", earlier.name, target.name));
+        }
+    }
+    Ok(())
+}
+
+fn is_same_server(a: &Target, b: &Target) -> bool {
+    match (&a.address, &b.address) {
+        (Address::Tcp { resolved: a, .. }, Address::Tcp { resolved: b, .. }) => {
+            a.iter().any(|address| b.contains(address))
+        }
+        (Address::Unix(a), Address::Unix(b)) => a == b,
+        _ => false,
+    }
 }
 
 fn refuse_danger(server: &Server) -> Result<(), String> {

@@ -41,7 +41,7 @@ impl Server {
         if self.target.protocol == Protocol::Resp {
             return match self.keys_with(&mut wire)? {
                 0 => Ok(()),
-                keys => refused(&format!("holds {keys} keys")),
+                keys => refused(&format!("is not empty (keys: {keys})")),
             };
         }
         let items = self.items(&mut wire)?;
@@ -49,7 +49,7 @@ impl Server {
             Some(emptied) if items.total != emptied.total || items.held > emptied.held => {
                 refused("has been written to by another client")
             }
-            None if items.held > 0 => refused(&format!("holds {} keys", items.held)),
+            None if items.held > 0 => refused(&format!("is not empty (keys: {})", items.held)),
             _ => {
                 self.emptied.get_or_insert(items);
                 Ok(())

@@ -163,7 +163,7 @@ impl Server {
         }
         let keys = self.keys_with(&mut wire)?;
         if keys > 0 {
-            dangers.push(Danger(format!("holds {keys} keys")));
+            dangers.push(Danger(format!("is not empty (keys: {keys})")));
         }
         Ok(dangers)
     }
