@@ -41,7 +41,7 @@ impl Interval {
     }
 }
 
-fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) =
         values.fold((0.0, 0_u32), |(sum, count), value| (sum + value.ln(), count + 1));
     (sum / f64::from(count)).exp()

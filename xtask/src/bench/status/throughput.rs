@@ -1,12 +1,13 @@
 //! Measures the requests per second of a server with an open page, compared with a server without
 //! pages. Both are measured in pairs, one right after the other, so that a temporary slowdown of
-//! the machine affects both.
+//! the machine affects both. Both are often started anew, because one of two equal servers can be
+//! faster for as long as it lives.
 
 use anyhow::{Context, Result, ensure};
 use harness::Server;
 use serde_json::Value;
 
-use super::interval::Interval;
+use super::interval::{Interval, geometric_mean};
 use super::{BLIND, Contestants, Measured, PIPELINES, RATIOS, SEEN, pages};
 use crate::bench::Arguments;
 use crate::bench::contestants::{Contestant, Placement};
@@ -15,11 +16,10 @@ use crate::bench::report::Table;
 use crate::bench::usage::CpuTime;
 use crate::process;
 
-/// Pairs of servers that are started per repetition. Two servers of the same kind differ by several
-/// percent for as long as they live.
-const STARTS: u32 = 4;
-/// Pairs of runs per pair of servers and kind of request.
-const PAIRS: u32 = 5;
+/// Number of starts of both servers per repetition.
+const STARTS: u32 = 10;
+/// Number of pairs per start and kind of request.
+const PAIRS: usize = 2;
 const KEYS: &str = "100000";
 
 /// The results of a run.
@@ -52,15 +52,15 @@ impl Shape {
     }
 
     /// Measures a pair.
-    fn measure(&mut self, servers: &Servers<'_>, seconds: &str, alone_first: bool) -> Result<()> {
+    fn measure(&mut self, servers: &Servers<'_>, seconds: &str, blind_first: bool) -> Result<()> {
         let Servers { nagi, blind, seen } = servers;
         let load =
             |server| load(nagi, server, (self.ratio, self.pipeline), &["--seconds", seconds]);
-        if alone_first {
+        if blind_first {
             self.without.push(load(blind)?);
         }
         self.with.push(pages::beside(seen.http(), || load(seen))?);
-        if !alone_first {
+        if !blind_first {
             self.without.push(load(blind)?);
         }
         Ok(())
@@ -88,18 +88,13 @@ struct Servers<'a> {
 }
 
 impl<'a> Servers<'a> {
-    fn start(nagi: &'a Contestant, blind_first: bool) -> Result<Self> {
+    fn start(nagi: &'a Contestant) -> Result<Self> {
         let start = |options: &[&str]| {
             let server = nagi.start_with(Placement::Free, options)?;
             load(nagi, &server, ("0:1", 16), &["--fill", "--requests", KEYS])?;
             Ok::<_, anyhow::Error>(server)
         };
-        if blind_first {
-            let blind = start(&BLIND)?;
-            return Ok(Servers { nagi, blind, seen: start(&SEEN)? });
-        }
-        let seen = start(&SEEN)?;
-        Ok(Servers { nagi, blind: start(&BLIND)?, seen })
+        Ok(Servers { nagi, blind: start(&BLIND)?, seen: start(&SEEN)? })
     }
 }
 
@@ -108,11 +103,11 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let seconds = arguments.seconds.to_string();
     let mut shapes = Shape::all();
-    for start in 0..arguments.repetitions * STARTS {
-        let servers = Servers::start(nagi, start % 2 == 0)?;
+    for _ in 0..arguments.repetitions * STARTS {
+        let servers = Servers::start(nagi)?;
         for shape in &mut shapes {
             for pair in 0..PAIRS {
-                shape.measure(&servers, &seconds, (start + pair) % 2 == 0)?;
+                shape.measure(&servers, &seconds, pair % 2 == 0)?;
             }
         }
     }
@@ -131,11 +126,13 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// Formats the change of a figure, computed pair by pair.
+/// Formats the change of a figure, computed pair by pair. The interval is that of the starts'
+/// means, since pairs of the same servers are not independent.
 fn change(with: &[Run], without: &[Run], figure: impl Fn(&Run) -> f64) -> String {
     let pairs = with.iter().zip(without);
     let ratios: Vec<f64> = pairs.map(|(with, without)| figure(with) / figure(without)).collect();
-    Interval::of(&ratios).as_change()
+    let starts = ratios.chunks(PAIRS).map(|start| geometric_mean(start.iter().copied()));
+    Interval::of(&starts.collect::<Vec<f64>>()).as_change()
 }
 
 /// Runs a load of one kind of request at one pipeline depth.
@@ -163,4 +160,21 @@ fn load(
         requests_per_second: figure("requests_per_second")?,
         cpu_us_per_request: (used.user + used.system) * 1e6 / figure("requests")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_reflects_the_differences_between_starts() {
+        let run = |requests_per_second| Run { requests_per_second, cpu_us_per_request: 1.0 };
+        let change = |with: &[f64]| {
+            let with: Vec<Run> = with.iter().copied().map(run).collect();
+            change(&with, &vec![run(100.0); with.len()], |run| run.requests_per_second)
+        };
+        // Within each start the pairs differ, and the starts' means do not.
+        assert_eq!(change(&[80.0, 125.0, 125.0, 80.0]), "+0.0 % (+0.0 to +0.0)");
+        assert_eq!(change(&[80.0, 80.0, 125.0, 125.0]), "+0.0 % (-20.0 to +25.0)");
+    }
 }
