@@ -495,7 +495,7 @@ fn wrong_urls_and_passwords_end_with_one_line() {
         ("http://127.0.0.1".to_owned(), "must be redis"),
         ("redis://127.0.0.1:99999".to_owned(), "99999 is not a port"),
         ("unix:/no/such/socket".to_owned(), "cannot connect to"),
-        (format!("redis://localhost:{port} 127.0.0.1:{port}"), "are the same server"),
+        (format!("redis://localhost:{port} 127.0.0.1:{port}"), "have the same address"),
         (format!("redis://127.0.0.1:{port}"), "NOAUTH"),
         (format!("redis://:s3same@127.0.0.1:{port}"), "***@127.0.0.1"),
     ] {

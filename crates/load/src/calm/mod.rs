@@ -111,18 +111,18 @@ fn list(options: &CalmOptions, scale: &Scale) -> Result<(), String> {
     print(text.as_bytes()).map_err(|error| error.to_string())
 }
 
-/// Refuses two URLs of one server, whose disturbances would be measured as each other's.
+/// Refuses two URLs with the same address, because each would be disturbed by the other's steps.
 fn refuse_repeated(targets: &[Target]) -> Result<(), String> {
     for (index, target) in targets.iter().enumerate() {
-        let earlier = targets.iter().take(index).find(|earlier| is_same_server(earlier, target));
+        let earlier = targets.iter().take(index).find(|earlier| share_address(earlier, target));
         if let Some(earlier) = earlier {
-            return Err(format!("{} and {} are the same server", earlier.name, target.name));
+            return Err(format!("{} and {} have the same address", earlier.name, target.name));
         }
     }
     Ok(())
 }
 
-fn is_same_server(a: &Target, b: &Target) -> bool {
+fn share_address(a: &Target, b: &Target) -> bool {
     match (&a.address, &b.address) {
         (Address::Tcp { resolved: a, .. }, Address::Tcp { resolved: b, .. }) => {
             a.iter().any(|address| b.contains(address))
