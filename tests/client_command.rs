@@ -228,3 +228,26 @@ fn reads_of_a_connection_may_leave_no_trace() {
     client.check("GET key", "$5\r\nvalue\r\n");
     client.check("OBJECT IDLETIME key", ":0\r\n");
 }
+
+#[test]
+fn the_last_command_is_shown_even_if_it_was_not_executed() {
+    for server in [Server::nagi(), Server::redis()] {
+        let (mut client, mut observer) = (server.connect_resp(), server.connect_resp());
+        let id = client.run("CLIENT ID").integer();
+        for (request, shown) in [
+            ("SET key value", "set"),
+            ("MULTI", "multi"),
+            ("GET key", "get"),
+            ("CONFIG GET maxmemory", "config|get"),
+            ("GET", "get"),
+            ("nonsense", "NULL"),
+            ("EXEC", "exec"),
+            ("CLIENT nonsense", "NULL"),
+            ("CLIENT KILL", "client|kill"),
+        ] {
+            client.run(request);
+            let line = observer.run(&format!("CLIENT LIST ID {id}")).text();
+            assert!(line.contains(&format!(" cmd={shown} ")), "{request}: {line}");
+        }
+    }
+}

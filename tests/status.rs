@@ -111,6 +111,35 @@ fn keys_of_requests_that_were_there_before_the_page_are_shown() {
     assert_eq!(shown.unwrap(), ["queue", "last"]);
 }
 
+/// Returns the key that the page shows for a client.
+fn shown_key(server: &Server, id: i64) -> serde_json::Value {
+    let page = json(server, "");
+    let mut stats = page["stats"].as_array().expect("a list").iter();
+    stats.find(|it| it["id"] == id).map_or_else(Default::default, |it| it["key"].clone())
+}
+
+#[test]
+fn keys_are_shown_wherever_they_are_in_a_request() {
+    let server = nagi(&[]);
+    let mut client = server.connect_resp();
+    let id = client.run("CLIENT ID").integer();
+    let (large, long_key) = ("v".repeat(2_000_000), "k".repeat(2_000_000));
+    let commands: [(&[&str], &str); _] = [
+        (&["SET", "large", &large], "large"),
+        (&["XREAD", "STREAMS", "stream", "0"], "stream"),
+        (&["XREADGROUP", "GROUP", "g", "c", "COUNT", "1", "STREAMS", "jobs", ">"], "jobs"),
+        (&["MIGRATE", "localhost", "1", "", "0", "1", "KEYS", "moved"], "moved"),
+        (&["SET", &long_key, "value"], &long_key[..64]),
+        (&["EVAL", "return 1", "1", "of script", "argument"], "of script"),
+        (&["EVAL", "return 1", "0", "argument"], ""),
+    ];
+    for (words, key) in commands {
+        client.run_words(words);
+        until("the key", || (shown_key(&server, id) == key).then_some(()))
+            .unwrap_or_else(|_| panic!("{}: {}", words[0], shown_key(&server, id)));
+    }
+}
+
 #[test]
 fn slow_requests_are_shown_with_their_phases() {
     let server = nagi(&["--slowlog-log-slower-than", "0"]);

@@ -50,6 +50,7 @@ pub use state::monitors::Monitors;
 pub use state::process::Process;
 pub use state::pubsub::PubSub;
 pub use state::scripts::Scripts;
+pub use state::shown_key::ShownKey;
 pub use state::slow_log::{CommandLogs, LogLimits, SlowLog, SlowRequest};
 pub use state::statistics::{CommandTotals, Statistics, Tally, Totals};
 pub use state::tracking::begin_worker as begin_tracking_worker;

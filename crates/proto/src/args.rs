@@ -237,6 +237,19 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// Returns the first bytes of the argument at `index`, at most `most`, without making it
+    /// contiguous.
+    #[must_use]
+    pub fn start_of(&self, index: usize, most: usize) -> Cow<'a, [u8]> {
+        match self.large(index) {
+            Some(large) => Cow::Owned(large.start(most)),
+            None => {
+                let argument = self.get(index).unwrap_or_default();
+                Cow::Borrowed(argument.get(..most).unwrap_or(argument))
+            }
+        }
+    }
+
     /// Returns the arguments without the first `count`, as a separate request.
     #[must_use]
     pub fn skip(&self, count: usize) -> Args<'a> {

@@ -7,6 +7,7 @@
 
 use nagi_proto::Args;
 use nagi_store::{Intent, parse_i64};
+use std::borrow::Cow;
 use std::iter::StepBy;
 use std::ops::Range;
 
@@ -212,8 +213,11 @@ impl KeyGroup {
     fn first(&self) -> usize {
         match self.finder {
             KeyFinder::Range { first, .. } => first.into(),
-            KeyFinder::Counted { at } => usize::from(at) + 1,
-            KeyFinder::AfterWord { .. } | KeyFinder::AfterLast { .. } | KeyFinder::Grammar(_) => 0,
+            // With a count of zero there is none.
+            KeyFinder::Counted { .. }
+            | KeyFinder::AfterWord { .. }
+            | KeyFinder::AfterLast { .. }
+            | KeyFinder::Grammar(_) => 0,
         }
     }
 
@@ -429,6 +433,15 @@ impl Keys {
     /// The maximum number of keys in a request.
     pub(crate) fn count(&self, args: Args<'_>) -> usize {
         self.all_groups().iter().map(|group| group.positions(args).len()).sum()
+    }
+
+    /// The start of a request's first key that is not empty, at most `most` bytes; empty if there
+    /// is none.
+    #[must_use]
+    #[cold]
+    pub fn start_of_first<'a>(&self, most: usize, args: Args<'a>) -> Cow<'a, [u8]> {
+        let starts = self.positions(args).map(|position| args.start_of(position, most));
+        starts.into_iter().find(|start| !start.is_empty()).unwrap_or_default()
     }
 
     /// Every `step`-th key of each group, from position `first` on.

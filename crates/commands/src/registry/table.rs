@@ -30,11 +30,14 @@ fn is_brief<H>(command: &Command<H>) -> bool {
 }
 
 impl<H> Entry<H> {
-    /// The first key of a request, if its position is the same in all.
+    /// The first key of a request, if its position is the same in all and it is contiguous.
     #[must_use]
     #[inline]
     pub fn first_key<'a>(&self, args: Args<'a>) -> Option<&'a [u8]> {
-        if self.first_key == 0 { None } else { args.get(self.first_key) }
+        if self.first_key == 0 || args.has_large() && args.large(self.first_key).is_some() {
+            return None;
+        }
+        args.get(self.first_key)
     }
 }
 

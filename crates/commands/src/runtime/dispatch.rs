@@ -20,7 +20,6 @@ use crate::{
 };
 use nagi_proto::{Args, resp};
 use nagi_store::{Database, Wait};
-use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -65,19 +64,12 @@ pub(crate) fn find(
     }
 }
 
-/// The first bytes of an argument, as many as errors quote. A large one is not joined.
-fn start_of(args: Args<'_>, index: usize) -> Cow<'_, [u8]> {
-    match args.large(index) {
-        Some(large) => Cow::Owned(large.start(QUOTED_BYTES)),
-        None => Cow::Borrowed(args.get(index).unwrap_or_default()),
-    }
-}
-
 /// Runs the command that [`resolve`] found and writes the reply. If `cx.suspension` is set
 /// afterwards, the request is not complete: the caller continues it, by [`go_on`](crate::go_on),
 /// before the client's next request.
 #[inline]
 pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
+    cx.client.info.note_command(Some(entry.index));
     let reasons = cx.hooks.reasons();
     let is_checked =
         !cx.client.restrictions.is_empty() || reasons.contains(HookFlags::LIMITED_USERS);
@@ -199,7 +191,6 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
         cx.suspension = Some(Suspension::restart(Some(wait)));
         return;
     }
-    cx.client.info.note_command(entry.index);
     if cx.db.store().is_over_limit()
         && command_flags::of(entry, cx, args).contains(Flags::DENYOOM)
         && (cx.hooks.is_paused(cx.db.now_ms()) || !gate::make_room(cx))
@@ -379,9 +370,15 @@ pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
         Ok(entry) => run(entry, cx, args),
         Err(error) => {
             let entry = commands.find(args.at(0));
-            let subcommand =
-                entry.and_then(|entry| commands.subcommand(entry, args.get(1)?)).or(entry);
-            if let Some(entry) = subcommand {
+            let subcommand = entry.and_then(|entry| commands.subcommand(entry, args.get(1)?));
+            let known = match entry {
+                Some(entry) if args.len() == 1 || commands.subcommands(entry).is_empty() => {
+                    Some(entry)
+                }
+                _ => subcommand,
+            };
+            cx.client.info.note_command(known.map(|entry| entry.index));
+            if let Some(entry) = known.or(entry) {
                 return reject(entry, cx, &error);
             }
             queueing::abort(None, cx, &error);
@@ -453,11 +450,11 @@ fn unknown_command(args: Args<'_>) -> Error {
         if quoted.len() >= QUOTED_BYTES {
             break;
         }
-        let argument = start_of(args, index);
+        let argument = args.start_of(index, QUOTED_BYTES);
         let shown = quotable(&argument, QUOTED_BYTES - quoted.len());
         quoted.extend([b"'", shown, b"' "].concat());
     }
-    let name = start_of(args, 0);
+    let name = args.start_of(0, QUOTED_BYTES);
     let name = quotable(&name, QUOTED_BYTES);
     let parts = [b"ERR unknown command '", name, b"', with args beginning with: ", &quoted];
     Error(parts.concat().into())

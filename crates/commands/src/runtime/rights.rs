@@ -75,9 +75,6 @@ fn check_limited_user(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Re
         Denial::Key(at) => (Reason::Key, args.at(at)),
         Denial::Channel(at) => (Reason::Channel, args.at(at)),
     };
-    if !cx.client.restrictions.contains(Restrictions::IN_SCRIPT) {
-        cx.client.info.note_command(entry.index);
-    }
     note_refusal(cx, reason, object);
     Err(denial)
 }

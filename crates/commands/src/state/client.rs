@@ -399,7 +399,8 @@ pub struct ClientInfo {
     pub requests: Counter,
     /// The time for which its worker was busy with it, from receiving to sending, in ticks.
     pub busy_ticks: Counter,
-    /// The number of the last command that ran, for [`crate::CommandTable::label`]; 0 for none.
+    /// The number of the last command, even if it was refused or queued, for
+    /// [`crate::CommandTable::label`]; 0 for none and for unknown ones.
     pub last_command: AtomicU32,
     /// The key of the current or last request, for pages.
     pub shown_key: ShownKey,
@@ -431,10 +432,10 @@ impl ClientInfo {
     }
 
     /// Makes CLIENT LIST and ACL LOG show a command, by its index among the entries, as the last
-    /// one.
+    /// one; `None` is an unknown command.
     #[inline]
-    pub fn note_command(&self, index: usize) {
-        let number = u32::try_from(index + 1).unwrap_or(0);
+    pub fn note_command(&self, index: Option<usize>) {
+        let number = index.and_then(|index| u32::try_from(index + 1).ok()).unwrap_or(0);
         self.last_command.store(number, Ordering::Relaxed);
     }
 

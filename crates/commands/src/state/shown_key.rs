@@ -19,7 +19,7 @@ pub struct ShownKey {
 
 impl ShownKey {
     /// Maximum bytes of a key that pages show.
-    const MAX_BYTES: usize = 64;
+    pub const MAX_BYTES: usize = 64;
 
     /// Stores the first bytes of a key; an empty one means none.
     #[inline]

@@ -22,6 +22,7 @@ use nagi_commands::{Client, Entry, Keys, kept_arguments};
 use nagi_proto::{Args, Awaited, LargeArgument, Output, Span};
 use nagi_store::accounting::{self, Overhead};
 use nagi_store::{Key, Prefetch};
+use std::borrow::Cow;
 
 /// Maximum requests of a batch.
 pub(crate) const BATCH: usize = 32;
@@ -93,7 +94,8 @@ pub(crate) struct Request<'a, W> {
     /// The offsets of its first byte and after its last one.
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// The request's first key, and the prefetch of the key's memory.
+    /// The request's first key if it is contiguous and its position is the same in all requests of
+    /// the command, and the prefetch of the key's memory.
     pub(crate) key: Option<Key<'a>>,
     pub(crate) ahead: Option<Prefetch<'a>>,
     /// The work for the request.
@@ -178,6 +180,11 @@ pub(crate) trait RequestProtocol {
 
     /// The slow log's view of a request.
     fn loggable<'r>(request: &'r Request<'_, Self::Work<'_>>) -> &'r dyn Loggable;
+
+    /// The start of the first key of a request without [`Request::key`]; empty if there is none.
+    fn shown_key<'r>(_request: &'r Request<'_, Self::Work<'_>>) -> Cow<'r, [u8]> {
+        Cow::default()
+    }
 
     /// The name of a request's command, and its keys: only some of very many, and no very long
     /// ones.

@@ -11,10 +11,12 @@ use crate::protocols::{
 use crate::state::client_lines;
 use arrayvec::ArrayVec;
 use nagi_commands::{
-    Client, Context, Entry, Error, Flags, ReplyMode, Server as _, Suspension, admission, dispatch,
+    Client, Context, Entry, Error, Flags, ReplyMode, Server as _, ShownKey, Suspension, admission,
+    dispatch,
 };
 use nagi_proto::resp::{Limits, Parser, ProtocolError};
 use nagi_proto::{Args, Awaited, Output, Span};
+use std::borrow::Cow;
 
 /// RESP, with its inline commands.
 #[derive(Debug)]
@@ -155,6 +157,13 @@ impl RequestProtocol for Resp {
         &request.args
     }
 
+    fn shown_key<'r>(request: &'r Request<'_, Row>) -> Cow<'r, [u8]> {
+        match request.work {
+            Some(row) => row.command.keys.start_of_first(ShownKey::MAX_BYTES, request.args),
+            None => Cow::default(),
+        }
+    }
+
     fn named<'r>(request: &'r Request<'_, Row>) -> (&'static str, Vec<&'r [u8]>) {
         let Some(row) = request.work else { return ("", Vec::new()) };
         (row.full_name.as_str(), some_keys(&row.command.keys, request.args))
@@ -219,9 +228,7 @@ fn resolve<'a>(
         let args = Args::new(bytes, own).with_large(arguments);
         let row = dispatch::resolve(environment.shared.commands, args).ok();
         // A long key is not made contiguous here: its request may have to wait for that.
-        let first = row.filter(|_| !args.has_large());
-        let first = first.and_then(|row| row.first_key(args));
-        let key = first.map(|bytes| store.key(bytes));
+        let key = row.and_then(|row| row.first_key(args)).map(|bytes| store.key(bytes));
         let ahead = match key {
             Some(key) if extents.len() > 1 => store.prefetch(database, key),
             _ => None,

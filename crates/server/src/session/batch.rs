@@ -10,6 +10,7 @@ use nagi_commands::{Client, Marks, Server as _, When, admission, large_values};
 use nagi_proto::Output;
 use nagi_store::Prefetch;
 use nagi_store::accounting::Overhead;
+use std::borrow::Cow;
 
 /// The number of argument spans that a suspended request copies. More would take too long for one
 /// slice.
@@ -148,13 +149,16 @@ fn note_key<P: RequestProtocol>(
     client: &Client,
     environment: &RequestEnvironment<'_>,
 ) {
-    let key = || request.key.map_or(&b""[..], |key| key.bytes());
+    let key = || match request.key {
+        Some(key) if !key.bytes().is_empty() => Cow::Borrowed(key.bytes()),
+        _ => P::shown_key(request),
+    };
     if is_counted {
-        environment.tally.hot_keys.note(key());
+        environment.tally.hot_keys.note(&key());
     }
     // Once per batch, and before slow commands.
     if is_last || !P::kind(&request.work).is_none_or(is_brief) {
-        client.info.shown_key.set(key());
+        client.info.shown_key.set(&key());
     }
 }
 
