@@ -101,7 +101,10 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Resul
     }
     let user = identify(site, headers, &anonymous.requester())?;
     match is_page && !site.may_observe(&user) {
-        true => Err(refusal(403, "this user may not read pages")),
+        true => Err(refusal(
+            403,
+            "this user may not run INFO, CLIENT LIST and SLOWLOG GET, which pages need",
+        )),
         false => Ok(Caller { user, ..anonymous }),
     }
 }

@@ -127,8 +127,8 @@ impl ListOptions {
         for (name, value) in parse(query.as_bytes()) {
             match &*name {
                 "limit" => {
-                    let limit = value.parse().map_err(|_| "limit: not a number".to_owned())?;
-                    options.limit = Some(limit);
+                    let wrong = |_| format!("limit: a number from 0 to {}", usize::MAX);
+                    options.limit = Some(value.parse().map_err(wrong)?);
                 }
                 "page" => {
                     let page = value.parse::<usize>().ok().and_then(|page| page.checked_sub(1));

@@ -100,7 +100,17 @@ pub(super) fn table_with(
     html.push_str("</tbody></table></div>\n");
 }
 
-/// Escapes text for HTML, with printable replacements for control characters.
+/// Whether a page shows a replacement for a character: control characters, and those that change
+/// the direction of text, which could make one key look like another.
+pub(super) fn is_replaced(character: char) -> bool {
+    let has_direction = matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    has_direction || character.is_control()
+}
+
+/// Escapes text for HTML, with printable replacements for characters without a shape of their own.
 pub(super) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {
@@ -110,7 +120,7 @@ pub(super) fn escaped(text: &str) -> String {
             '>' => html.push_str("&gt;"),
             '"' => html.push_str("&quot;"),
             '\'' => html.push_str("&#39;"),
-            control if control.is_control() => html.push('\u{fffd}'),
+            control if is_replaced(control) => html.push('\u{fffd}'),
             other => html.push(other),
         }
     }
@@ -134,8 +144,8 @@ mod tests {
     #[test]
     fn markup_and_control_characters_are_escaped() {
         assert_eq!(
-            escaped("<b a=\"1\" c='2'>&amp;\u{1b}[0m 凪"),
-            "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;amp;\u{fffd}[0m 凪"
+            escaped("<b a=\"1\" c='2'>&amp;\u{1b}[0m 凪\u{202e}\u{2067}שלום"),
+            "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;amp;\u{fffd}[0m 凪\u{fffd}\u{fffd}שלום"
         );
     }
 }
