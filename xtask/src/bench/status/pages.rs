@@ -35,9 +35,9 @@ impl PageReader {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
-            let (mut received, mut next) = (Received::default(), Instant::now());
-            while !stopped.load(Ordering::Relaxed) {
-                thread::sleep(next.saturating_duration_since(Instant::now()));
+            // A run of whole intervals thereby contains one fetch for each of them.
+            let (mut received, mut next) = (Received::default(), Instant::now() + pace / 2);
+            while wait_until(next, &stopped) {
                 next += pace;
                 let start = Instant::now();
                 received.bytes = fetch(address, path)?;
@@ -52,8 +52,21 @@ impl PageReader {
     /// Stops the thread. Returns what it has received.
     pub(super) fn stop(self) -> Result<Received> {
         self.stop.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
         self.thread.join().map_err(|_| anyhow!("a reader of pages has panicked"))?
     }
+}
+
+/// Parks the thread until a point in time. Returns whether it is still to fetch pages.
+fn wait_until(next: Instant, stopped: &AtomicBool) -> bool {
+    while !stopped.load(Ordering::Relaxed) {
+        let rest = next.saturating_duration_since(Instant::now());
+        if rest.is_zero() {
+            return true;
+        }
+        thread::park_timeout(rest);
+    }
+    false
 }
 
 /// Runs `work` while the page is open and metrics are scraped once a second.
