@@ -2,6 +2,7 @@
 //! and lists that are limited and sorted.
 
 use harness::{Connection, Server, encode_command, until};
+use std::collections::BTreeMap;
 
 pub(crate) fn nagi(more: &[&str]) -> Server {
     Server::nagi_with(&[&["--http-port", "any"], more].concat())
@@ -368,6 +369,31 @@ fn hot_keys_are_counted_before_any_look_at_the_page() {
 }
 
 #[test]
+fn hot_keys_are_counted_wherever_they_are_in_a_request() {
+    let server = nagi(&[]);
+    let (mut redis, mut memcached) = (server.connect_resp(), server.connect_memcached());
+    let mut number = 0;
+    until("hot keys", || {
+        for _ in 0..50 {
+            number += 1;
+            redis.run(&format!("MGET a:{number} last"));
+            redis.run_words(&["EVAL", "return 1", "2", &format!("b:{number}"), "declared"]);
+            redis.run(&format!("XREAD STREAMS c:{number} stream 0 0"));
+            memcached.check_raw(format!("get d:{number} cached\r\n"), "END\r\n");
+        }
+        let hot = json(&server, "")["hot_keys"].clone();
+        let keys: BTreeMap<String, f64> = hot
+            .as_array()?
+            .iter()
+            .map(|it| (it["key"].as_str().unwrap().to_owned(), it["share"].as_f64().unwrap()))
+            .collect();
+        let are_even = keys.values().all(|share| (0.15..0.35).contains(share));
+        (are_even && keys.keys().eq(["cached", "declared", "last", "stream"])).then_some(())
+    })
+    .unwrap_or_else(|problem| panic!("{problem}: {}", json(&server, "")["hot_keys"]));
+}
+
+#[test]
 fn hot_keys_are_shown() {
     let server = nagi(&[]);
     let (mut redis, mut memcached) = (server.connect_resp(), server.connect_memcached());
@@ -382,7 +408,7 @@ fn hot_keys_are_shown() {
         }
         let hot = json(&server, "")["hot_keys"].clone();
         let hot = hot.as_array().expect("a list").iter();
-        let shares: std::collections::BTreeMap<String, f64> = hot
+        let shares: BTreeMap<String, f64> = hot
             .map(|it| (it["key"].as_str().unwrap().to_owned(), it["share"].as_f64().unwrap()))
             .filter(|(_, share)| *share > 0.15)
             .collect();
@@ -497,6 +523,19 @@ fn the_largest_values_are_shown_as_they_are_now() {
     redis.run_words(&[&["MSET"][..], &small[..]].concat());
     redis.run_words(&["SET", "large", &value(100_000)]);
     until("a large one", || (names() == ["large"]).then_some(())).expect("it is noted");
+}
+
+#[test]
+fn the_first_view_of_a_page_has_the_largest_values() {
+    let server = nagi(&[]);
+    let mut client = server.connect_resp();
+    client.run_words(&["SET", "large", &"v".repeat(1_000_000)]);
+    client.run("GET large");
+    until("samples without a page", || (client.info::<u64>("uptime_in_seconds") > 6).then_some(()))
+        .expect("they are taken");
+    let first = largest_values(&server);
+    assert_eq!(first.len(), 1, "{first:?}");
+    assert_eq!(first[0].0, "large");
 }
 
 #[test]

@@ -65,6 +65,18 @@ fn a_script_that_runs_is_shown_as_busy() {
     let state = "<td><span class=\"state\" data-state=\"W\">W</span></td>";
     let row = format!("<td class=\"text\">scripts</td>{state}");
     assert!(page.contains(&row) && page.contains(&format!("eval key (client {id}, ")), "{page}");
+    let mut waiting = server.connect_resp();
+    let waiting_id = waiting.run("CLIENT ID").integer();
+    waiting.send("GET key\r\n");
+    until("a request that waits for the key", || {
+        let page = json(&server, "");
+        let mut stats = page["stats"].as_array().expect("a list").iter();
+        let it = stats.find(|it| it["id"] == waiting_id)?;
+        (it["state"] == "blocked" && it["method"] == "get" && it["key"] == "key").then_some(())
+    })
+    .expect("it is blocked");
+    let (_, page) = get(&server, "/server-status");
+    assert!(!page.contains(&format!("(client {waiting_id})")), "no worker runs it: {page}");
     // The rate counts the same requests as the total.
     let page = json(&server, "");
     let rate = page["requests_per_second"].as_u64().expect("a number");

@@ -444,17 +444,17 @@ impl Keys {
         starts.into_iter().find(|start| !start.is_empty()).unwrap_or_default()
     }
 
-    /// Every `step`-th key of each group, from position `first` on.
-    pub(crate) fn every<'a>(
-        &self,
-        step: usize,
-        first: usize,
-        args: Args<'a>,
-    ) -> impl Iterator<Item = &'a [u8]> {
+    /// The contiguous keys of a request: of more than `most`, every n-th of each group, from a
+    /// random one on. Also returns n, the number of keys that each of them stands for.
+    #[must_use]
+    pub fn sample<'a>(&self, most: usize, random: u64, args: Args<'a>) -> (Vec<&'a [u8]>, usize) {
+        let step = self.count(args).div_ceil(most).max(1);
+        let first = usize::try_from(random % step as u64).unwrap_or(0);
         let groups = self.all_groups().iter();
-        let positions =
-            groups.flat_map(move |group| group.positions(args).skip(first).step_by(step));
-        positions.filter_map(move |position| args.get(position))
+        let positions = groups.flat_map(|group| group.positions(args).skip(first).step_by(step));
+        let is_contiguous =
+            |at: &usize| args.large(*at).is_none_or(|argument| argument.is_joined());
+        (positions.filter(is_contiguous).filter_map(|at| args.get(at)).collect(), step)
     }
 
     /// At most `most` keys of a request, evenly distributed, except keys longer than `longest`

@@ -89,19 +89,12 @@ fn measured<C: CommandSet>(mut job: Job<C>, named: Named, mut cost: Cost) -> Job
 /// Counts the cost of a request, if it has keys.
 pub(crate) fn note<C: CommandSet>(named: &Named, args: Args<'_>, cost: Cost, cx: &Context<'_, C>) {
     let counted = match named {
-        Named::Arguments(keys) => some_of(keys, args, ticks::now()),
+        Named::Arguments(keys) => keys.sample(MAX_KEYS, ticks::now(), args).0,
         Named::Key(key) => vec![&**key],
     };
     if !counted.is_empty() {
         cx.tally.key_costs.note(cost, cx.db.now_ms(), &counted);
     }
-}
-
-/// The keys of a request that are counted; of very many, every n-th from a random one on.
-fn some_of<'a>(keys: &Keys, args: Args<'a>, random: u64) -> Vec<&'a [u8]> {
-    let step = keys.count(args).div_ceil(MAX_KEYS).max(1);
-    let first = usize::try_from(random % step as u64).unwrap_or(0);
-    keys.every(step, first, args).collect()
 }
 
 /// The length of a request in bytes.
@@ -121,7 +114,7 @@ mod tests {
             spans.push(Span { start: bytes.len() as u32, len: word.len() as u32 });
             bytes.extend_from_slice(word.as_bytes());
         }
-        let chosen = some_of(keys, Args::new(&bytes, &spans), random);
+        let (chosen, _) = keys.sample(MAX_KEYS, random, Args::new(&bytes, &spans));
         chosen.into_iter().map(|key| String::from_utf8(key.to_vec()).unwrap()).collect()
     }
 

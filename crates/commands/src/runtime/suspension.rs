@@ -21,6 +21,14 @@ pub enum When {
     Served,
 }
 
+impl When {
+    /// Whether the request waits for its client's waker.
+    #[must_use]
+    pub fn waits(self) -> bool {
+        matches!(self, When::Woken | When::Served)
+    }
+}
+
 /// The result of one slice of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobProgress {

@@ -17,7 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -307,14 +307,12 @@ bitflags::bitflags! {
         const BROADCAST_TRACKING = 1 << 10;
         /// The client that received its invalidations has disconnected.
         const BROKEN_REDIRECT = 1 << 11;
-        /// Its request has been executed in part.
-        const EXECUTING = 1 << 12;
         /// It is about to be closed to save memory.
-        const EVICTED = 1 << 13;
+        const EVICTED = 1 << 12;
         /// It is moving to another worker.
-        const MOVING = 1 << 14;
+        const MOVING = 1 << 13;
         /// It waits for a script, whose messages follow its reply.
-        const RUNS_SCRIPT = 1 << 15;
+        const RUNS_SCRIPT = 1 << 14;
     }
 }
 
@@ -402,6 +400,11 @@ pub struct ClientInfo {
     /// The number of the last command, even if it was refused or queued, for
     /// [`crate::CommandTable::label`]; 0 for none and for unknown ones.
     pub last_command: AtomicU32,
+    /// Whether its request is executed in slices, for pages.
+    pub is_executing: AtomicBool,
+    /// Whether its request waits to be woken, for pages: also for keys that another request has
+    /// claimed, which does not make it a blocked client of INFO.
+    pub is_waiting: AtomicBool,
     /// The key of the current or last request, for pages.
     pub shown_key: ShownKey,
     /// The client that receives its invalidations; 0 for none.
@@ -437,6 +440,14 @@ impl ClientInfo {
     pub fn note_command(&self, index: Option<usize>) {
         let number = index.and_then(|index| u32::try_from(index + 1).ok()).unwrap_or(0);
         self.last_command.store(number, Ordering::Relaxed);
+    }
+
+    /// Makes pages show whether the current request is suspended, and if so, whether it `waits` to
+    /// be woken.
+    #[inline]
+    pub fn note_suspended(&self, waits: Option<bool>) {
+        self.is_executing.store(waits == Some(false), Ordering::Relaxed);
+        self.is_waiting.store(waits == Some(true), Ordering::Relaxed);
     }
 
     /// The name that the client gave itself.

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The number of counters of one worker.
 const MAX_KEYS: usize = 128;
+/// The most keys of one request that are counted.
+const MAX_REQUEST_KEYS: usize = 16;
 /// Maximum bytes of a key that are kept.
 const MAX_BYTES: usize = 64;
 /// The wanted number of counted requests between two readings. Counting a request costs a hundred
@@ -65,8 +67,8 @@ pub(crate) struct KeySample {
 }
 
 impl HotKeys {
-    /// Whether any of the next `requests` may be in the sample, so that each must be passed to
-    /// [`Self::note`]; if not, all of them are skipped.
+    /// Whether any of the next `requests` may be in the sample, so that [`Self::begin_request`] must
+    /// be called for each; if not, all of them are skipped.
     #[inline]
     #[must_use]
     pub fn begin_batch(&self, requests: usize) -> bool {
@@ -80,16 +82,22 @@ impl HotKeys {
         }
     }
 
-    /// Counts a request by its first key, if it is in the sample; an empty key means none.
+    /// Whether the next request is in the sample, so that it must be passed to [`Self::note`].
     #[inline]
-    pub fn note(&self, key: &[u8]) {
-        match self.left.load(Ordering::Relaxed) {
-            0 => {
-                let interval = self.interval.load(Ordering::Relaxed).max(1);
-                self.left.store(self.counters.lock().note(key, interval), Ordering::Relaxed);
-            }
-            left => self.left.store(left - 1, Ordering::Relaxed),
-        }
+    #[must_use]
+    pub fn begin_request(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+        left == 0
+    }
+
+    /// Counts a request of the sample. `keys` receives a random number and the maximum number of
+    /// keys. It returns that many keys of the request, and the number of keys that each of them
+    /// stands for.
+    #[cold]
+    pub fn note<'k>(&self, keys: impl FnOnce(u64, usize) -> (Vec<&'k [u8]>, usize)) {
+        let interval = self.interval.load(Ordering::Relaxed).max(1);
+        self.left.store(self.counters.lock().note(keys, interval), Ordering::Relaxed);
     }
 
     /// Adds the counts to a sample, weighted by the number of requests that each counted request
@@ -117,19 +125,27 @@ impl HotKeys {
 
 impl Counters {
     /// Counts a request. Returns the number of requests to skip before the next.
-    #[cold]
-    fn note(&mut self, key: &[u8], interval: u32) -> u32 {
+    fn note<'k>(
+        &mut self,
+        keys: impl FnOnce(u64, usize) -> (Vec<&'k [u8]>, usize),
+        interval: u32,
+    ) -> u32 {
         if self.seen >= *WANTED.end() {
             return LEFT_OUT;
         }
         self.seen += 1;
-        if !key.is_empty() {
+        let (mut named, weight) = keys(self.steps.next().into(), MAX_REQUEST_KEYS);
+        named.retain(|key| !key.is_empty());
+        // A request that names a key twice is still one request.
+        named.sort_unstable();
+        named.dedup();
+        if !named.is_empty() {
             let (keys, is_read) = (&mut self.keys, std::mem::take(&mut self.is_read));
             self.overhead.measure(|| {
                 if is_read {
                     *keys = TopKeys::new(MAX_KEYS, MAX_BYTES);
                 }
-                keys.add(key, 1);
+                named.iter().for_each(|key| keys.add(key, weight as u64));
             });
         }
         // Constant steps could miss alternating requests.
@@ -148,7 +164,8 @@ impl KeySample {
 
     /// Keys with at least this share of all requests, and their shares, the largest first.
     pub(crate) fn hottest(&self, least_share: f64) -> Vec<(String, f64)> {
-        let shares = self.keys.iter().map(|(key, count)| (key, count / self.seen.max(1.0)));
+        let share = |count: &f64| (count / self.seen.max(1.0)).min(1.0);
+        let shares = self.keys.iter().map(|(key, count)| (key, share(count)));
         let mut hottest: Vec<_> = shares.filter(|(_, share)| *share >= least_share).collect();
         hottest.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(other.0)));
         let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
@@ -160,12 +177,19 @@ impl KeySample {
 mod tests {
     use super::*;
 
+    /// Passes a request with these keys, separated by spaces.
+    fn note(hot_keys: &HotKeys, keys: &str) {
+        if hot_keys.begin_request() {
+            hot_keys.note(|_, _| (keys.split(' ').map(str::as_bytes).collect(), 1));
+        }
+    }
+
     /// The sample of requests, which is read after `BETWEEN` requests.
     fn counted(requests: impl Iterator<Item = String>) -> KeySample {
         const BETWEEN: usize = 20_000;
         let (hot_keys, mut sample) = (HotKeys::default(), KeySample::default());
         for (number, key) in requests.enumerate() {
-            hot_keys.note(key.as_bytes());
+            note(&hot_keys, &key);
             if number % BETWEEN == BETWEEN - 1 {
                 hot_keys.take_into(&mut sample);
             }
@@ -178,7 +202,7 @@ mod tests {
     fn few_of_many_requests_are_counted_and_all_of_few() {
         let hot_keys = HotKeys::default();
         let seen = |requests: u64| {
-            (0..requests).for_each(|_| hot_keys.note(b"key"));
+            (0..requests).for_each(|_| note(&hot_keys, "key"));
             let counted = hot_keys.counters.lock().seen;
             let mut sample = KeySample::default();
             hot_keys.take_into(&mut sample);
@@ -190,7 +214,8 @@ mod tests {
         let (counted, stands_for) = seen(100_000);
         assert!((50..800).contains(&counted), "{counted}");
         assert!((60_000.0..140_000.0).contains(&stands_for), "{stands_for}");
-        for _ in 0..20 {
+        // As many as may be left out after the last counted one.
+        for _ in 0..200 {
             seen(10);
         }
         assert_eq!(seen(10).0, 10);
@@ -202,9 +227,9 @@ mod tests {
         for number in 0..100_000_u32 {
             let batch = number as usize % 33;
             if whole.begin_batch(batch) {
-                (0..batch).for_each(|_| whole.note(b"key"));
+                (0..batch).for_each(|_| note(&whole, "key"));
             }
-            (0..batch).for_each(|_| single.note(b"key"));
+            (0..batch).for_each(|_| note(&single, "key"));
             if number % 1000 == 999 {
                 let mut samples = [KeySample::default(), KeySample::default()];
                 whole.take_into(&mut samples[0]);
@@ -231,6 +256,14 @@ mod tests {
     fn no_key_is_hot_among_equally_frequent_ones() {
         let hottest = counted((0..1_600_000).map(|number| format!("key:{number}"))).hottest(0.01);
         assert_eq!(hottest, []);
+    }
+
+    #[test]
+    fn a_key_is_counted_once_per_request_wherever_it_is() {
+        let requests = (0..100_000).map(|number| format!("key:{number} hot other:{number} hot"));
+        let hottest = counted(requests).hottest(0.02);
+        assert_eq!(hottest.len(), 1, "{hottest:?}");
+        assert!(hottest[0].0 == "hot" && (0.9..=1.0).contains(&hottest[0].1), "{hottest:?}");
     }
 
     #[test]

@@ -164,8 +164,8 @@ pub(super) const STATES: [&str; 7] =
 fn state(client: &ClientInfo) -> &'static str {
     let marks = client.marks();
     match () {
-        () if marks.contains(Marks::WAITING) => "blocked",
-        () if marks.contains(Marks::EXECUTING) => "executing",
+        () if client.is_waiting.load(Relaxed) || marks.contains(Marks::WAITING) => "blocked",
+        () if client.is_executing.load(Relaxed) => "executing",
         () if client.output_bytes.load(Relaxed) > 0 => "writing",
         () if marks.intersects(Marks::PUBSUB | Marks::MONITOR | Marks::WATCHER) => "subscribed",
         () if client.queued_requests.load(Relaxed) > 0 => "queued",

@@ -35,6 +35,9 @@ const FEW_CONNECTIONS: usize = 1000;
 /// How long after a request for connections more of them are listed and keys are recorded, in
 /// milliseconds. The request waits for the first such list.
 const LISTED_FOR_MS: u64 = 10_000;
+/// While no page is open, large values are looked up once in this many samples, which is often
+/// enough for them to be shown.
+const UNWATCHED_CHECK: u64 = 3;
 
 /// Why pages cannot be served.
 #[derive(Debug)]
@@ -459,6 +462,7 @@ impl Sampler {
         accounting::count_as_overhead();
         let mut due = Instant::now() + PERIOD;
         let mut longest = Duration::ZERO;
+        let mut number = 0_u64;
         while !self.samples.shared.is_stopping() {
             let now = Instant::now();
             if now < due {
@@ -476,10 +480,12 @@ impl Sampler {
             let previous = Some(&previous.sample);
             let latenesses = [lateness, longest];
             let latest = Rendered::sample(&samples.shared, previous, latenesses, asked_at_ms);
-            if is_watched {
-                // For the next sample.
+            // For the next sample. A first request for a page must not find an empty list.
+            let has_pages = shared.config().http_port.is_on();
+            if is_watched || has_pages && number.is_multiple_of(UNWATCHED_CHECK) {
                 shared.remind_all(Reminders::VALUES);
             }
+            number += 1;
             titles::show(&samples.shared, &latest.sample);
             let latest = Arc::new(latest);
             *self.samples.latest.write() = latest;

@@ -6,7 +6,7 @@ use crate::protocols::remainder::Remainder;
 use crate::protocols::session_state::SessionState;
 use crate::protocols::{BatchInput, Request, RequestKind, RequestProtocol, Requests};
 use nagi_commands::memcached::binary;
-use nagi_commands::{Client, Entry, Server as _, admission};
+use nagi_commands::{Client, Entry, Keys, Server as _, admission};
 use nagi_proto::memcached::binary::{Frame, Limits, ParsedFrame, Parser};
 use nagi_proto::{Args, Output};
 use std::convert::Infallible;
@@ -87,6 +87,11 @@ impl RequestProtocol for Binary {
     #[inline]
     fn loggable<'r>(request: &'r Request<'_, Work<'_>>) -> &'r dyn Loggable {
         &request.work
+    }
+
+    #[inline]
+    fn keys<'r>(_: &'r Request<'_, Work<'_>>) -> Option<(&'static Keys, Args<'r>)> {
+        None
     }
 
     fn named<'r>(request: &'r Request<'_, Work<'_>>) -> (&'static str, Vec<&'r [u8]>) {

@@ -22,7 +22,6 @@ use nagi_commands::{Client, Entry, Keys, kept_arguments};
 use nagi_proto::{Args, Awaited, LargeArgument, Output, Span};
 use nagi_store::accounting::{self, Overhead};
 use nagi_store::{Key, Prefetch};
-use std::borrow::Cow;
 
 /// Maximum requests of a batch.
 pub(crate) const BATCH: usize = 32;
@@ -181,10 +180,9 @@ pub(crate) trait RequestProtocol {
     /// The slow log's view of a request.
     fn loggable<'r>(request: &'r Request<'_, Self::Work<'_>>) -> &'r dyn Loggable;
 
-    /// The start of the first key of a request without [`Request::key`]; empty if there is none.
-    fn shown_key<'r>(_request: &'r Request<'_, Self::Work<'_>>) -> Cow<'r, [u8]> {
-        Cow::default()
-    }
+    /// The keys of a request's command, and the arguments that contain them; `None` if
+    /// [`Request::key`] is the only one.
+    fn keys<'r>(request: &'r Request<'_, Self::Work<'_>>) -> Option<(&'static Keys, Args<'r>)>;
 
     /// The name of a request's command, and its keys: only some of very many, and no very long
     /// ones.

@@ -11,12 +11,11 @@ use crate::protocols::{
 use crate::state::client_lines;
 use arrayvec::ArrayVec;
 use nagi_commands::{
-    Client, Context, Entry, Error, Flags, ReplyMode, Server as _, ShownKey, Suspension, admission,
+    Client, Context, Entry, Error, Flags, Keys, ReplyMode, Server as _, Suspension, admission,
     dispatch,
 };
 use nagi_proto::resp::{Limits, Parser, ProtocolError};
 use nagi_proto::{Args, Awaited, Output, Span};
-use std::borrow::Cow;
 
 /// RESP, with its inline commands.
 #[derive(Debug)]
@@ -157,11 +156,9 @@ impl RequestProtocol for Resp {
         &request.args
     }
 
-    fn shown_key<'r>(request: &'r Request<'_, Row>) -> Cow<'r, [u8]> {
-        match request.work {
-            Some(row) => row.command.keys.start_of_first(ShownKey::MAX_BYTES, request.args),
-            None => Cow::default(),
-        }
+    #[inline]
+    fn keys<'r>(request: &'r Request<'_, Row>) -> Option<(&'static Keys, Args<'r>)> {
+        request.work.map(|row| (&row.command.keys, request.args))
     }
 
     fn named<'r>(request: &'r Request<'_, Row>) -> (&'static str, Vec<&'r [u8]>) {

@@ -10,7 +10,7 @@ use crate::protocols::{
 };
 use arrayvec::ArrayVec;
 use nagi_commands::memcached::{self, Error, Verb};
-use nagi_commands::{Client, Marks, Server as _, admission};
+use nagi_commands::{Client, Keys, Marks, Server as _, admission};
 use nagi_proto::memcached::{BAD_BLOCK, LONG_LOGIN, Limits, Parsed, Parser};
 use nagi_proto::{Args, Awaited, Output, Span};
 use std::convert::Infallible;
@@ -134,6 +134,14 @@ impl RequestProtocol for Text {
     #[inline]
     fn loggable<'r>(request: &'r Request<'_, Work>) -> &'r dyn Loggable {
         &request.args
+    }
+
+    #[inline]
+    fn keys<'r>(request: &'r Request<'_, Work>) -> Option<(&'static Keys, Args<'r>)> {
+        match request.work {
+            Work::Run { verb, .. } => Some((&verb.keys, request.args)),
+            Work::LogIn | Work::Refuse { .. } | Work::Reject { .. } => None,
+        }
     }
 
     fn named<'r>(request: &'r Request<'_, Work>) -> (&'static str, Vec<&'r [u8]>) {

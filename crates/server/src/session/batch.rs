@@ -6,11 +6,10 @@ use crate::protocols::session_state::SessionState;
 use crate::protocols::{BatchInput, LargeParts, Request, RequestProtocol, Requests, SpanRoom};
 use crate::session::suspended::Suspended;
 use crate::session::timing::{Arrivals, Executed, Timing, is_brief};
-use nagi_commands::{Client, Marks, Server as _, When, admission, large_values};
+use nagi_commands::{Client, Marks, Server as _, ShownKey, When, admission, large_values};
 use nagi_proto::Output;
-use nagi_store::Prefetch;
 use nagi_store::accounting::Overhead;
-use std::borrow::Cow;
+use nagi_store::{Key, Prefetch};
 
 /// The number of argument spans that a suspended request copies. More would take too long for one
 /// slice.
@@ -135,7 +134,7 @@ pub(super) fn execute<P: RequestProtocol>(
 /// Keeps a request that goes on later. Returns what its session waits for.
 fn suspend(client: &Client, suspended: &mut Option<Suspended>, request: Suspended) -> SessionState {
     let state = if client.closing { SessionState::Closing } else { request.state() };
-    client.info.mark(Marks::EXECUTING, true);
+    client.info.note_suspended(Some(request.waits()));
     *suspended = Some(request);
     state
 }
@@ -149,16 +148,22 @@ fn note_key<P: RequestProtocol>(
     client: &Client,
     environment: &RequestEnvironment<'_>,
 ) {
-    let key = || match request.key {
-        Some(key) if !key.bytes().is_empty() => Cow::Borrowed(key.bytes()),
-        _ => P::shown_key(request),
-    };
-    if is_counted {
-        environment.tally.hot_keys.note(&key());
+    let hot_keys = &environment.tally.hot_keys;
+    if is_counted && hot_keys.begin_request() {
+        hot_keys.note(|random, most| match P::keys(request) {
+            Some((keys, args)) => keys.sample(most, random, args),
+            None => (request.key.iter().map(Key::bytes).collect(), 1),
+        });
     }
     // Once per batch, and before slow commands.
     if is_last || !P::kind(&request.work).is_none_or(is_brief) {
-        client.info.shown_key.set(&key());
+        match (request.key, P::keys(request)) {
+            (Some(key), _) if !key.bytes().is_empty() => client.info.shown_key.set(key.bytes()),
+            (_, Some((keys, args))) => {
+                client.info.shown_key.set(&keys.start_of_first(ShownKey::MAX_BYTES, args));
+            }
+            _ => client.info.shown_key.set(b""),
+        }
     }
 }
 

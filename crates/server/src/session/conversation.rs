@@ -308,7 +308,7 @@ impl Session {
     ) -> Option<Wait> {
         let mut suspended = match self.suspended.take()?.into_unread() {
             Ok(wait) => {
-                self.client.info.mark(Marks::EXECUTING, false);
+                self.client.info.note_suspended(None);
                 return wait;
             }
             Err(suspended) => suspended,
@@ -348,8 +348,8 @@ impl Session {
         let input = self.input.as_mut_slice();
         let client = &mut self.client;
         self.suspended = suspended.go_on(input, &large.arguments, client, environment, replies);
+        self.client.info.note_suspended(self.suspended.as_ref().map(Suspended::waits));
         if self.suspended.is_none() {
-            self.client.info.mark(Marks::EXECUTING, false);
             self.input.consume(len);
             self.large = LargeArguments::default();
             if self.client.reply_mode.end() && !is_answered {

@@ -43,6 +43,11 @@ impl Suspended {
         SessionState::Pending(self.remainder.when())
     }
 
+    /// Whether it waits for its client's waker.
+    pub(crate) fn waits(&self) -> bool {
+        self.remainder.when().waits()
+    }
+
     /// Whether the request has changed data and must be completed even if its client disconnects.
     pub(crate) fn is_committed(&self) -> bool {
         self.remainder.is_committed()
