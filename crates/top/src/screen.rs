@@ -81,9 +81,10 @@ impl Screen {
             let len = u16::try_from(table.rows.len()).unwrap_or(u16::MAX);
             if len == 0 { 0 } else { len.min(most) + 3 }
         };
-        let [title, figures, graph, above, clients, slow, below, help] = Layout::vertical([
+        let figures = self.figures(frame.area().width.into());
+        let [title, head, graph, above, clients, slow, below, help] = Layout::vertical([
             Constraint::Length(1),
-            Constraint::Length(3),
+            Constraint::Length(u16::try_from(figures.len()).unwrap_or(u16::MAX).min(6)),
             Constraint::Length(3),
             Constraint::Max(rows(&self.view.commands, 6).max(rows(&self.view.workers, 6))),
             Constraint::Min(5),
@@ -94,7 +95,7 @@ impl Screen {
         .areas(frame.area());
         let bold = Style::new().add_modifier(Modifier::BOLD);
         frame.render_widget(Line::styled(self.view.title.as_str(), bold), title);
-        self.draw_figures(frame, figures);
+        frame.render_widget(Paragraph::new(figures), head);
         let from = self.history.len().saturating_sub(usize::from(graph.width));
         let points = self.history.get(from..).unwrap_or_default();
         frame.render_widget(Sparkline::default().data(points), graph);
@@ -105,16 +106,16 @@ impl Screen {
         frame.render_widget(Line::raw(self.status()), help);
     }
 
-    fn draw_figures(&self, frame: &mut Frame<'_>, area: Rect) {
+    /// The figures, as many per line as fit into `room` columns of the screen.
+    fn figures(&self, room: usize) -> Vec<Line<'static>> {
         let texts: Vec<String> =
             self.view.figures.iter().map(|(name, value)| format!("{name} {value}")).collect();
         let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(1) + 3;
-        let each = (usize::from(area.width) / width).max(1);
-        let lines = texts.chunks(each).map(|texts| {
+        let lines = texts.chunks((room / width).max(1)).map(|texts| {
             let cells = texts.iter().map(|text| format!("{text:<width$}"));
             Line::raw(cells.collect::<String>())
         });
-        frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
+        lines.collect()
     }
 
     /// The last line.
@@ -132,12 +133,19 @@ impl Screen {
     }
 }
 
+/// The space between columns, and between tables.
+const SPACING: u16 = 2;
+
 /// Draws the non-empty tables side by side.
 fn draw_beside(frame: &mut Frame<'_>, tables: &[&Table], area: Rect) {
     let shown: Vec<&Table> =
         tables.iter().copied().filter(|table| !table.rows.is_empty()).collect();
-    let areas =
-        Layout::horizontal(shown.iter().map(|_| Constraint::Fill(1))).spacing(2).split(area);
+    let wanted = shown.iter().map(|table| {
+        let widths =
+            (0..table.columns.len()).map(|column| width_of(table, table.rows.iter(), column));
+        Constraint::Fill(u16::try_from(widths.sum::<usize>()).unwrap_or(u16::MAX).max(1))
+    });
+    let areas = Layout::horizontal(wanted).spacing(SPACING).split(area);
     for (table, area) in shown.into_iter().zip(areas.iter()) {
         draw_table(frame, table, 0, *area);
     }
@@ -148,21 +156,68 @@ fn draw_table(frame: &mut Frame<'_>, table: &Table, scrolled: usize, area: Rect)
         return;
     }
     let shown = || table.rows.iter().skip(scrolled).take(usize::from(area.height));
-    let widths = (0..table.columns.len()).map(|column| {
-        let cells = shown().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        let head = table.columns.get(column).map_or(0, |name| name.len());
-        let width = cells.chain([head]).max().unwrap_or(0);
-        Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX))
-    });
+    let columns = fitting(table, shown, area.width.into());
+    let widths = columns.iter().map(|(_, width)| Constraint::Length(*width as u16));
     let dim = Style::new().add_modifier(Modifier::DIM);
-    let rows = shown().map(|row| Row::new(row.iter().map(String::as_str)));
+    let cells = |row: &[String]| {
+        let cell = |(column, width): &(usize, usize)| {
+            row.get(*column).map_or_else(String::new, |cell| shortened(cell, *width))
+        };
+        Row::new(columns.iter().map(cell).collect::<Vec<_>>())
+    };
+    let rows = shown().map(|row| cells(row));
     let [title, grid] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
     frame.render_widget(
         Line::styled(table.title.as_str(), Style::new().add_modifier(Modifier::BOLD)),
         title,
     );
-    let head = Row::new(table.columns.iter().copied()).style(dim);
-    frame.render_widget(Grid::new(rows, widths).header(head).column_spacing(2), grid);
+    let names: Vec<String> = table.columns.iter().map(|name| (*name).to_owned()).collect();
+    let head = cells(&names).style(dim);
+    frame.render_widget(Grid::new(rows, widths).header(head).column_spacing(SPACING), grid);
+}
+
+/// The columns that are shown within `room`, and their widths. A number is shown in full or not at
+/// all, since one without its last digits is another number; text may be shortened.
+fn fitting<'t, R: Iterator<Item = &'t Vec<String>>>(
+    table: &Table,
+    rows: impl Fn() -> R,
+    mut room: usize,
+) -> Vec<(usize, usize)> {
+    /// The least width of shortened text.
+    const LEAST: usize = 8;
+    let mut fitting = Vec::new();
+    for column in 0..table.columns.len() {
+        let is_text =
+            rows().filter_map(|row| row.get(column)?.chars().next()).any(char::is_alphabetic);
+        let mut width = width_of(table, rows(), column);
+        if is_text && room >= LEAST {
+            width = width.min(room);
+        }
+        if width <= room {
+            fitting.push((column, width));
+            room = room.saturating_sub(width + usize::from(SPACING));
+        }
+    }
+    fitting
+}
+
+/// The width of a column that shortens nothing.
+fn width_of<'t>(
+    table: &Table,
+    rows: impl Iterator<Item = &'t Vec<String>>,
+    column: usize,
+) -> usize {
+    let cells = rows.filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+    let head = table.columns.get(column).map_or(0, |name| name.len());
+    cells.chain([head]).max().unwrap_or(0)
+}
+
+/// Text of at most `width` characters, the last of which shows that something is missing.
+fn shortened(text: &str, width: usize) -> String {
+    match text.chars().count() <= width {
+        true => text.to_owned(),
+        false => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -211,6 +266,27 @@ mod tests {
                 assert!(!text.contains("client4 "), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn numbers_are_shown_in_full_or_not_at_all() {
+        let row = |words: [&str; 4]| words.map(str::to_owned).to_vec();
+        let table = Table {
+            title: "Clients".to_owned(),
+            columns: vec!["id", "name", "requests", "db"],
+            rows: vec![row(["12345", "a long name", "1234567890", "3"])],
+        };
+        let shown = |width: u16| {
+            let mut terminal = Terminal::new(TestBackend::new(width, 3)).unwrap();
+            terminal.draw(|frame| draw_table(frame, &table, 0, frame.area())).unwrap();
+            let text = terminal.backend().to_string();
+            text.lines().nth(2).unwrap().trim_matches(['"', ' ']).to_owned()
+        };
+        assert_eq!(shown(40), "12345  a long name  1234567890  3");
+        assert_eq!(shown(29), "12345  a long name  3");
+        assert_eq!(shown(16), "12345  a long n…");
+        assert_eq!(shown(10), "12345  3");
+        assert_eq!(shown(4), "3");
     }
 
     #[test]
