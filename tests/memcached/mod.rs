@@ -4,5 +4,6 @@ pub(crate) mod binary;
 mod flags;
 mod meta;
 mod operators;
+mod statistics;
 mod text;
 mod watch;

@@ -54,8 +54,9 @@ pub(super) fn store(
     if cx.db.store().is_far_over_limit() {
         cx.suspension = Some(Suspension::job(dispatch::evicting(vec![key.hash()])));
     }
+    let verbs = &cx.tally.verbs;
+    verbs.stored.add(matches!(written, Written::Done { .. }).into());
     if expects {
-        let verbs = &cx.tally.verbs;
         match written {
             Written::Done { .. } => verbs.cas_hits.add(1),
             Written::Changed => verbs.cas_changed.add(1),
@@ -83,7 +84,9 @@ pub(super) fn count(cx: &mut Context<'_>, key: Key<'_>, count: &Count) -> Result
     };
     match counted {
         Counted::At { created: false, .. } => hits.add(1),
-        Counted::At { created: true, .. } | Counted::Missing => misses.add(1),
+        // As in memcached, an initial value is neither.
+        Counted::At { created: true, .. } => verbs.stored.add(1),
+        Counted::Missing => misses.add(1),
         Counted::Changed => {}
     }
     if let Counted::At { created: true, .. } = counted
@@ -99,6 +102,11 @@ pub(super) fn count(cx: &mut Context<'_>, key: Key<'_>, count: &Count) -> Result
 pub(super) fn remove(cx: &mut Context<'_>, key: Key<'_>, removal: &Removal) -> Written {
     watch::looks_up(cx, key);
     let written = cx.db.remove_versioned(key, removal);
-    statistics::count_removal(cx.tally, written != Written::Missing);
+    match written {
+        // As in memcached, a stale value is none that was deleted.
+        Written::Done { .. } if !removal.invalidate => statistics::count_removal(cx.tally, true),
+        Written::Missing => statistics::count_removal(cx.tally, false),
+        _ => {}
+    }
     written
 }

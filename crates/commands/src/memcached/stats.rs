@@ -119,7 +119,7 @@ fn general(cx: &Context<'_>) -> Vec<Field> {
         field("threads", process.workers),
         field("bytes", item_bytes(cx)),
         field("curr_items", cx.db.size()),
-        field("total_items", totals.verbs.sets()),
+        field("total_items", totals.verbs.stored()),
         field("evictions", store.evicted),
         field("evicted_unfetched", store.evicted_unfetched),
         field("expired_unfetched", store.expired_unfetched),

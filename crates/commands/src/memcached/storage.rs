@@ -69,6 +69,7 @@ fn store<'a>(cx: &mut Context<'a>, args: Args<'a>, condition: Condition) -> Resu
     cx.tally.verbs.sets.add(1);
     watch::looks_up(cx, key);
     let stored = cx.db.set(key, value, options);
+    cx.tally.verbs.stored.add(stored.into());
     watch::stored(cx, key, if stored { "stored" } else { "not_stored" }, offer);
     cx.reply.line(if stored { "STORED" } else { "NOT_STORED" });
     Ok(())

@@ -10,6 +10,8 @@ macro_rules! tallies {
             pub(crate) calls: Counter,
             /// The execution time, in nanoseconds.
             pub(crate) busy_ns: Counter,
+            /// Values that were stored.
+            pub(crate) stored: Counter,
             $(pub(crate) $name: Counter,)+
         }
 
@@ -17,12 +19,14 @@ macro_rules! tallies {
         #[derive(Clone, Copy, Debug, Default)]
         pub struct VerbTotals {
             pub(crate) calls: u64,
+            stored: u64,
             $($name: u64,)+
         }
 
         impl VerbTotals {
             pub(crate) fn add(&mut self, tally: &VerbTally) {
                 self.calls = self.calls.wrapping_add(tally.calls.get());
+                self.stored = self.stored.wrapping_add(tally.stored.get());
                 $(self.$name = self.$name.wrapping_add(tally.$name.get());)+
             }
 
@@ -33,6 +37,7 @@ macro_rules! tallies {
 
             pub(crate) fn subtract(&mut self, baseline: &VerbTotals) {
                 self.calls = self.calls.wrapping_sub(baseline.calls);
+                self.stored = self.stored.wrapping_sub(baseline.stored);
                 $(self.$name = self.$name.wrapping_sub(baseline.$name);)+
             }
 
@@ -41,9 +46,9 @@ macro_rules! tallies {
                 self.no_memory
             }
 
-            /// Values that were stored, or that a client tried to store.
-            pub(crate) fn sets(&self) -> u64 {
-                self.sets
+            /// Values that were stored.
+            pub(crate) fn stored(&self) -> u64 {
+                self.stored
             }
 
             /// The counters of memcached, by their names there.

@@ -63,6 +63,7 @@ fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             true => statistics::count_touch(tally, true),
             false => statistics::count_get(tally, found.is_some()),
         }
+        tally.verbs.stored.add(found.as_ref().is_some_and(|found| found.vivified).into());
         match found {
             Some(found) => Reply::fetched(reply, &flags, args.at(1), &found, now_ms),
             None if flags.quiet => {}
@@ -230,6 +231,11 @@ fn md<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let removed = operation::remove(cx, key, &removal);
     let is_done = matches!(removed, Written::Done { .. });
     let is_cleared = is_done && removal.clear.is_some();
+    if removed == Written::Changed {
+        // Only with this verb, as in memcached.
+        statistics::count_removal(cx.tally, false);
+    }
+    cx.tally.verbs.stored.add(is_cleared.into());
     if is_cleared {
         let nothing = watch::offered(cx, || Offer::plain(SetOptions::default(), 0));
         watch::stored(cx, key, "stored", nothing);
