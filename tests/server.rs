@@ -54,9 +54,18 @@ fn statistics_are_counted_and_reset() {
         for line in ["keyspace_hits:1\r", "keyspace_misses:1\r"] {
             assert!(statistics.contains(line), "{line} is not in {statistics}");
         }
+        // Writes that return or copy a value look it up too; MEMORY USAGE does not.
+        for request in ["GETSET key a", "SET key b GET", "GETSET new c", "COPY key other"] {
+            client.run(request);
+        }
+        for request in ["MEMORY USAGE key", "OBJECT ENCODING key", "COPY nothing other"] {
+            client.run(request);
+        }
+        let counted: [u64; 2] = ["keyspace_hits", "keyspace_misses"].map(|name| client.info(name));
+        assert_eq!(counted, [5, 3]);
         assert!(!statistics.contains("# Memory"), "only the section that was asked for");
         let keyspace = client.run("INFO keyspace").text();
-        assert!(keyspace.contains("db0:keys=1,expires=0"), "{keyspace}");
+        assert!(keyspace.contains("db0:keys=3,expires=0"), "{keyspace}");
         client.check("CONFIG RESETSTAT", "+OK\r\n");
         assert!(client.run("INFO stats").text().contains("keyspace_hits:0\r"));
     }

@@ -42,10 +42,9 @@ impl Database<'_> {
     pub fn copy(&self, from: Key<'_>, index: usize, to: Key<'_>, replace: bool) -> Relocated {
         self.latched(&[from, to], |db| {
             let outcome = db.check(from, (db.sibling(index), to), replace);
+            db.write(from, |slot| db.count_lookup_in(slot));
             if outcome == Relocated::Done {
                 db.transfer(from, (db.sibling(index), to), false, (None, Some(Event::CopyTo)));
-            } else if outcome == Relocated::Missing {
-                db.write(from, |slot| db.note_miss_in(slot));
             }
             outcome
         })

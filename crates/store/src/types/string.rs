@@ -322,7 +322,7 @@ impl Database<'_> {
     ) -> Result<(bool, R), WrongType> {
         let value = NewValue::from_input(value);
         self.write_briefly(key, |slot| {
-            self.note_miss_in(slot);
+            self.count_lookup_in(slot);
             let result = look(slot.string()?);
             Ok((slot.set(value, options), result))
         })

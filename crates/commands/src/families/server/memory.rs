@@ -109,12 +109,7 @@ fn usage<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             return Err(Error::SYNTAX);
         }
     }
-    match cx
-        .db
-        .untouched()
-        .unnoticed()
-        .get(cx.key(args.at(2)), |entry| entry.map(|entry| bytes_of(&entry)))
-    {
+    match cx.db.inspect(cx.key(args.at(2)), |found| found.map(|(entry, _)| bytes_of(&entry))) {
         Some(bytes) => cx.reply.integer(i64::try_from(bytes).unwrap_or(i64::MAX)),
         None => cx.reply.null(),
     }
