@@ -94,6 +94,8 @@ fn administrators_get_in_when_all_places_are_taken() {
     }
     let mut admin = server.connect_resp();
     assert_eq!(admin.info::<i64>("connected_clients"), 4);
+    let counts = ["total_connections_received", "rejected_connections"];
+    assert_eq!(counts.map(|name| admin.info::<u64>(name)), [3, 5], "each is counted once");
     admin.check("RESET", "+RESET\r\n");
     let list = admin.run("CLIENT LIST").text();
     let ids = list.split([' ', '\n']).filter_map(|field| field.strip_prefix("id="));

@@ -62,7 +62,8 @@ impl Sessions {
             Some(gateway) => gateway.client.connected(&info),
             None => info.mark(Marks::UNIX_SOCKET, peer == Peer::FileSystem),
         }
-        self.tally.connections.add(1);
+        // One that is reserved may turn out to be refused, which is counted then.
+        self.tally.connections.add((!is_reserved).into());
         self.shared.registry.add(&info);
         let waker = self.waker_of(token);
         let mut session = Session::new(Arc::clone(&info), protocol, self.shared.config(), waker);
