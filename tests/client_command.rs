@@ -249,5 +249,12 @@ fn the_last_command_is_shown_even_if_it_was_not_executed() {
             let line = observer.run(&format!("CLIENT LIST ID {id}")).text();
             assert!(line.contains(&format!(" cmd={shown} ")), "{request}: {line}");
         }
+        let stats = observer.run("INFO commandstats").text();
+        let rejected = |command: &str| {
+            let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:")));
+            line.is_some_and(|line| line.contains(",rejected_calls=1,"))
+        };
+        assert_eq!(["get", "client|kill"].map(rejected), [true; 2], "{stats}");
+        assert!(!stats.contains("cmdstat_client:"), "it is no call of CLIENT: {stats}");
     }
 }

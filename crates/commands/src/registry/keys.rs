@@ -444,6 +444,18 @@ impl Keys {
         starts.into_iter().find(|start| !start.is_empty()).unwrap_or_default()
     }
 
+    /// Whether each request has exactly one key.
+    #[must_use]
+    #[inline]
+    pub fn is_one(&self) -> bool {
+        match self.0 {
+            Scope::One(KeyGroup { finder: KeyFinder::Range { first, last, .. }, .. }) => {
+                i16::from(first) == i16::from(last)
+            }
+            _ => false,
+        }
+    }
+
     /// The contiguous keys of a request: of more than `most`, every n-th of each group, from a
     /// random one on. Also returns n, the number of keys that each of them stands for.
     #[must_use]

@@ -378,7 +378,7 @@ pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
                 _ => subcommand,
             };
             cx.client.info.note_command(known.map(|entry| entry.index));
-            if let Some(entry) = known.or(entry) {
+            if let Some(entry) = known {
                 return reject(entry, cx, &error);
             }
             queueing::abort(None, cx, &error);

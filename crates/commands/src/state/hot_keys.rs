@@ -82,7 +82,8 @@ impl HotKeys {
         }
     }
 
-    /// Whether the next request is in the sample, so that it must be passed to [`Self::note`].
+    /// Whether the next request is in the sample, so that it must be passed to [`Self::note`] or
+    /// [`Self::note_several`].
     #[inline]
     #[must_use]
     pub fn begin_request(&self) -> bool {
@@ -91,13 +92,39 @@ impl HotKeys {
         left == 0
     }
 
+    /// Counts a request of the sample with one key; an empty one means none.
+    #[cold]
+    pub fn note(&self, key: &[u8]) {
+        self.count(|counters| counters.add(&[key], 1));
+    }
+
     /// Counts a request of the sample. `keys` receives a random number and the maximum number of
     /// keys. It returns that many keys of the request, and the number of keys that each of them
     /// stands for.
     #[cold]
-    pub fn note<'k>(&self, keys: impl FnOnce(u64, usize) -> (Vec<&'k [u8]>, usize)) {
+    pub fn note_several<'k>(&self, keys: impl FnOnce(u64, usize) -> (Vec<&'k [u8]>, usize)) {
+        self.count(|counters| {
+            let (mut named, weight) = keys(counters.steps.next().into(), MAX_REQUEST_KEYS);
+            // A request that names a key twice is still one request.
+            named.sort_unstable();
+            named.dedup();
+            counters.add(&named, weight as u64);
+        });
+    }
+
+    /// Counts a request by `add`, unless there are enough. Determines the next one of the sample.
+    fn count(&self, add: impl FnOnce(&mut Counters)) {
         let interval = self.interval.load(Ordering::Relaxed).max(1);
-        self.left.store(self.counters.lock().note(keys, interval), Ordering::Relaxed);
+        let mut counters = self.counters.lock();
+        let left = if counters.seen >= *WANTED.end() {
+            LEFT_OUT
+        } else {
+            counters.seen += 1;
+            add(&mut counters);
+            // Constant steps could miss alternating requests.
+            counters.steps.next() % (2 * interval - 1)
+        };
+        self.left.store(left, Ordering::Relaxed);
     }
 
     /// Adds the counts to a sample, weighted by the number of requests that each counted request
@@ -124,32 +151,19 @@ impl HotKeys {
 }
 
 impl Counters {
-    /// Counts a request. Returns the number of requests to skip before the next.
-    fn note<'k>(
-        &mut self,
-        keys: impl FnOnce(u64, usize) -> (Vec<&'k [u8]>, usize),
-        interval: u32,
-    ) -> u32 {
-        if self.seen >= *WANTED.end() {
-            return LEFT_OUT;
+    /// Adds a weight to each of a request's keys.
+    fn add(&mut self, named: &[&[u8]], weight: u64) {
+        let mut named = named.iter().filter(|key| !key.is_empty()).peekable();
+        if named.peek().is_none() {
+            return;
         }
-        self.seen += 1;
-        let (mut named, weight) = keys(self.steps.next().into(), MAX_REQUEST_KEYS);
-        named.retain(|key| !key.is_empty());
-        // A request that names a key twice is still one request.
-        named.sort_unstable();
-        named.dedup();
-        if !named.is_empty() {
-            let (keys, is_read) = (&mut self.keys, std::mem::take(&mut self.is_read));
-            self.overhead.measure(|| {
-                if is_read {
-                    *keys = TopKeys::new(MAX_KEYS, MAX_BYTES);
-                }
-                named.iter().for_each(|key| keys.add(key, weight as u64));
-            });
-        }
-        // Constant steps could miss alternating requests.
-        self.steps.next() % (2 * interval - 1)
+        let (keys, is_read) = (&mut self.keys, std::mem::take(&mut self.is_read));
+        self.overhead.measure(|| {
+            if is_read {
+                *keys = TopKeys::new(MAX_KEYS, MAX_BYTES);
+            }
+            named.for_each(|key| keys.add(key, weight));
+        });
     }
 }
 
@@ -180,7 +194,12 @@ mod tests {
     /// Passes a request with these keys, separated by spaces.
     fn note(hot_keys: &HotKeys, keys: &str) {
         if hot_keys.begin_request() {
-            hot_keys.note(|_, _| (keys.split(' ').map(str::as_bytes).collect(), 1));
+            match keys.contains(' ') {
+                true => {
+                    hot_keys.note_several(|_, _| (keys.split(' ').map(str::as_bytes).collect(), 1))
+                }
+                false => hot_keys.note(keys.as_bytes()),
+            }
         }
     }
 

@@ -8,8 +8,8 @@ use crate::session::suspended::Suspended;
 use crate::session::timing::{Arrivals, Executed, Timing, is_brief};
 use nagi_commands::{Client, Marks, Server as _, ShownKey, When, admission, large_values};
 use nagi_proto::Output;
+use nagi_store::Prefetch;
 use nagi_store::accounting::Overhead;
-use nagi_store::{Key, Prefetch};
 
 /// The number of argument spans that a suspended request copies. More would take too long for one
 /// slice.
@@ -150,10 +150,13 @@ fn note_key<P: RequestProtocol>(
 ) {
     let hot_keys = &environment.tally.hot_keys;
     if is_counted && hot_keys.begin_request() {
-        hot_keys.note(|random, most| match P::keys(request) {
-            Some((keys, args)) => keys.sample(most, random, args),
-            None => (request.key.iter().map(Key::bytes).collect(), 1),
-        });
+        match (P::keys(request), request.key) {
+            (Some((keys, args)), _) if !keys.is_one() => {
+                hot_keys.note_several(|random, most| keys.sample(most, random, args));
+            }
+            (_, Some(key)) => hot_keys.note(key.bytes()),
+            (_, None) => hot_keys.note(b""),
+        }
     }
     // Once per batch, and before slow commands.
     if is_last || !P::kind(&request.work).is_none_or(is_brief) {
