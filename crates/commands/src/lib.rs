@@ -43,6 +43,7 @@ pub use scripting::{ScriptingServer, run_scripts};
 pub use state::client::{Class, Client, ClientInfo, ClientNames, Marks, ReplyMode};
 pub use state::events_listener::EventsListener;
 pub use state::hooks::{HookFlags, RequestHooks};
+pub use state::hot_keys::HotKeys;
 pub use state::http_client::HttpClient;
 pub use state::http_tally::{HttpConnection, HttpTally, HttpTotals};
 pub use state::latency_monitor::Latency;

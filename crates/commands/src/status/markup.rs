@@ -103,11 +103,13 @@ pub(super) fn table_with(
 /// Whether a page shows a replacement for a character: control characters, and those that change
 /// the direction of text, which could make one key look like another.
 pub(super) fn is_replaced(character: char) -> bool {
-    let has_direction = matches!(
-        character,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    );
-    has_direction || character.is_control()
+    match character {
+        '\0'..'\u{61c}' => character.is_control(),
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            true
+        }
+        _ => false,
+    }
 }
 
 /// Escapes text for HTML, with printable replacements for characters without a shape of their own.

@@ -6,7 +6,7 @@ use crate::protocols::session_state::SessionState;
 use crate::protocols::{BatchInput, LargeParts, Request, RequestProtocol, Requests, SpanRoom};
 use crate::session::suspended::Suspended;
 use crate::session::timing::{Arrivals, Executed, Timing, is_brief};
-use nagi_commands::{Client, Marks, Server as _, ShownKey, When, admission, large_values};
+use nagi_commands::{Client, HotKeys, Marks, Server as _, ShownKey, When, admission, large_values};
 use nagi_proto::Output;
 use nagi_store::Prefetch;
 use nagi_store::accounting::Overhead;
@@ -150,24 +150,34 @@ fn note_key<P: RequestProtocol>(
 ) {
     let hot_keys = &environment.tally.hot_keys;
     if is_counted && hot_keys.begin_request() {
-        match (P::keys(request), request.key) {
-            (Some((keys, args)), _) if !keys.is_one() => {
-                hot_keys.note_several(|random, most| keys.sample(most, random, args));
-            }
-            (_, Some(key)) => hot_keys.note(key.bytes()),
-            (_, None) => hot_keys.note(b""),
-        }
+        count_keys::<P>(request, hot_keys);
     }
     // Once per batch, and before slow commands.
     if is_last || !P::kind(&request.work).is_none_or(is_brief) {
-        match (request.key, P::keys(request)) {
-            (Some(key), _) if !key.bytes().is_empty() => client.info.shown_key.set(key.bytes()),
-            (_, Some((keys, args))) => {
-                client.info.shown_key.set(&keys.start_of_first(ShownKey::MAX_BYTES, args));
-            }
-            _ => client.info.shown_key.set(b""),
+        match request.key {
+            Some(key) if !key.bytes().is_empty() => client.info.shown_key.set(key.bytes()),
+            _ => show_later_key::<P>(request, client),
         }
     }
+}
+
+/// Counts a request of the sample by its keys.
+#[cold]
+fn count_keys<P: RequestProtocol>(request: &Request<'_, P::Work<'_>>, hot_keys: &HotKeys) {
+    match (P::keys(request), request.key) {
+        (Some((keys, args)), _) if !keys.is_one() => {
+            hot_keys.note_several(|random, most| keys.sample(most, random, args));
+        }
+        (_, Some(key)) => hot_keys.note(key.bytes()),
+        (_, None) => hot_keys.note(b""),
+    }
+}
+
+/// Records the key of a request whose first key has no fixed position, is empty or is long.
+#[cold]
+fn show_later_key<P: RequestProtocol>(request: &Request<'_, P::Work<'_>>, client: &Client) {
+    let start = P::keys(request).map(|(keys, args)| keys.start_of_first(ShownKey::MAX_BYTES, args));
+    client.info.shown_key.set(&start.unwrap_or_default());
 }
 
 /// Records the values of a request that has been executed, or will be executed in slices, as
