@@ -27,7 +27,7 @@ const FROM_BYTES_TO_REPLY: &str = "nagi_server::worker::Sessions::feed";
 const OF_SAMPLES: [&str; 3] = [
     "nagi_server::session::timing::Stopwatch::report",
     "nagi_server::worker::Sessions::keep_until_sent",
-    "nagi_commands::state::hot_keys::Counters::note",
+    "nagi_server::session::batch::count_keys",
 ];
 const KEYS: &str = "10000";
 /// Number of requests to count, per pipeline depth: the counts of the first few requests differ
@@ -128,7 +128,7 @@ fn count(
     // The first dump has a number after its name.
     let dump = out.with_extension("out.1");
     until("the counts", || dump.exists().then_some(())).map_err(|problem| anyhow!(problem))?;
-    read(&dump, requests).with_context(|| format!("{} {ratio}, {pipeline}", contestant.name))
+    read(&dump, requests, look).with_context(|| format!("{} {ratio}, {pipeline}", contestant.name))
 }
 
 /// Makes callgrind reset or dump its counts, and waits until it has done so.
@@ -138,16 +138,23 @@ fn control(server: &Server, what: &str) -> Result<()> {
 }
 
 /// Reads the counts of a dump, and divides them by the number of requests.
-fn read(dump: &Path, requests: u32) -> Result<Counted> {
+fn read(dump: &Path, requests: u32, look: Look) -> Result<Counted> {
     let mut annotate = Command::new("callgrind_annotate");
     annotate.args(["--threshold=100", "--auto=no", "--inclusive=yes"]).arg(dump);
     let text = process::output(&mut annotate)?;
     // If this fails, the file is removed together with its folder.
     let _ = fs::remove_file(dump);
-    let cost = |name| inclusive(&text, name).unwrap_or(0) as f64 / f64::from(requests);
-    let all = cost(FROM_BYTES_TO_REPLY);
-    ensure!(all > 0.0, "no function is called {FROM_BYTES_TO_REPLY} any more");
-    let samples: f64 = OF_SAMPLES.into_iter().map(cost).sum();
+    let cost = |name| {
+        let found = inclusive(&text, name).map(|cost| cost as f64 / f64::from(requests));
+        found.with_context(|| format!("no function is called {name} any more"))
+    };
+    let all = cost(FROM_BYTES_TO_REPLY)?;
+    let samples = OF_SAMPLES.into_iter().map(cost);
+    let samples: f64 = match look {
+        Look::Open => samples.sum::<Result<f64>>()?,
+        // Without pages, not all kinds of samples are taken.
+        Look::None | Look::Possible => samples.flatten().sum(),
+    };
     Ok(Counted { each: all - samples, samples })
 }
 
