@@ -67,8 +67,8 @@ pub(crate) struct KeySample {
 }
 
 impl HotKeys {
-    /// Whether any of the next `requests` may be in the sample, so that [`Self::begin_request`] must
-    /// be called for each; if not, all of them are skipped.
+    /// Whether any of the next `requests` may be in the sample, so that [`Self::begin_request`]
+    /// must be called for each; if not, all of them are skipped.
     #[inline]
     #[must_use]
     pub fn begin_batch(&self, requests: usize) -> bool {
