@@ -391,6 +391,18 @@ fn hot_keys_are_counted_wherever_they_are_in_a_request() {
         (are_even && keys.keys().eq(["cached", "declared", "last", "stream"])).then_some(())
     })
     .unwrap_or_else(|problem| panic!("{problem}: {}", json(&server, "")["hot_keys"]));
+    // A request with many keys makes none of them hot.
+    let names: Vec<String> = (0..10_000).map(|number| format!("bulk:{number}")).collect();
+    let words: Vec<&str> = ["DEL"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let until_s = redis.info::<u64>("uptime_in_seconds") + 4;
+    until("some samples", || {
+        redis.run_words(&words);
+        (0..100).for_each(|number| drop(redis.run(&format!("GET e:{number}"))));
+        let hot = json(&server, "")["hot_keys"].to_string();
+        assert!(!hot.contains("bulk"), "{hot}");
+        (redis.info::<u64>("uptime_in_seconds") >= until_s).then_some(())
+    })
+    .expect("they are taken");
 }
 
 #[test]

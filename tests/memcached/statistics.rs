@@ -27,7 +27,7 @@ const COUNTERS: [&str; 18] = [
 ];
 
 /// Requests of one line, and of a line and a value.
-const LINES: [&str; 29] = [
+const LINES: [&str; 30] = [
     "get a",
     "get a none a",
     "gat 9 a",
@@ -47,6 +47,7 @@ const LINES: [&str; 29] = [
     "mg none T30",
     "mg a N30 v",
     "mg none N30 v",
+    "mg none N30 T30",
     "md a",
     "md none",
     "md a I",

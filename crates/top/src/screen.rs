@@ -176,29 +176,35 @@ fn draw_table(frame: &mut Frame<'_>, table: &Table, scrolled: usize, area: Rect)
     frame.render_widget(Grid::new(rows, widths).header(head).column_spacing(SPACING), grid);
 }
 
-/// The columns that are shown within `room`, and their widths. A number is shown in full or not at
-/// all, since one without its last digits is another number; text may be shortened.
+/// Columns of text, which may be shortened. A number is shown in full or not at all, since one
+/// without its last digits is another number.
+const OF_TEXT: [&str; 8] =
+    ["address", "client", "command", "event", "family", "key", "name", "request"];
+
+/// The columns that are shown within `room`, and their widths.
 fn fitting<'t, R: Iterator<Item = &'t Vec<String>>>(
     table: &Table,
     rows: impl Fn() -> R,
-    mut room: usize,
+    room: usize,
 ) -> Vec<(usize, usize)> {
     /// The least width of shortened text.
     const LEAST: usize = 8;
+    let mut rest = room + usize::from(SPACING);
     let mut fitting = Vec::new();
-    for column in 0..table.columns.len() {
-        let is_text =
-            rows().filter_map(|row| row.get(column)?.chars().next()).any(char::is_alphabetic);
-        let mut width = width_of(table, rows(), column);
-        if is_text && room >= LEAST {
-            width = width.min(room);
-        }
-        if width <= room {
-            fitting.push((column, width));
-            room = room.saturating_sub(width + usize::from(SPACING));
+    for (column, name) in table.columns.iter().enumerate() {
+        let whole = width_of(table, rows(), column);
+        let least = if OF_TEXT.contains(name) { whole.min(LEAST) } else { whole };
+        if let Some(left) = rest.checked_sub(least + usize::from(SPACING)) {
+            rest = left;
+            fitting.push((column, least, whole));
         }
     }
-    fitting
+    let widened = fitting.into_iter().map(|(column, least, whole)| {
+        let more = rest.min(whole - least);
+        rest -= more;
+        (column, least + more)
+    });
+    widened.collect()
 }
 
 /// The width of a column that shortens nothing.
@@ -283,8 +289,8 @@ mod tests {
             text.lines().nth(2).unwrap().trim_matches(['"', ' ']).to_owned()
         };
         assert_eq!(shown(40), "12345  a long name  1234567890  3");
-        assert_eq!(shown(29), "12345  a long name  3");
-        assert_eq!(shown(16), "12345  a long n…");
+        assert_eq!(shown(29), "12345  a long na…  1234567890");
+        assert_eq!(shown(20), "12345  a long n…  3");
         assert_eq!(shown(10), "12345  3");
         assert_eq!(shown(4), "3");
     }

@@ -457,16 +457,16 @@ impl Keys {
     }
 
     /// The contiguous keys of a request: of more than `most`, every n-th of each group, from a
-    /// random one on. Also returns n, the number of keys that each of them stands for.
+    /// random one on, so that each is as likely as the others.
     #[must_use]
-    pub fn sample<'a>(&self, most: usize, random: u64, args: Args<'a>) -> (Vec<&'a [u8]>, usize) {
+    pub fn sample<'a>(&self, most: usize, random: u64, args: Args<'a>) -> Vec<&'a [u8]> {
         let step = self.count(args).div_ceil(most).max(1);
         let first = usize::try_from(random % step as u64).unwrap_or(0);
         let groups = self.all_groups().iter();
         let positions = groups.flat_map(|group| group.positions(args).skip(first).step_by(step));
         let is_contiguous =
             |at: &usize| args.large(*at).is_none_or(|argument| argument.is_joined());
-        (positions.filter(is_contiguous).filter_map(|at| args.get(at)).collect(), step)
+        positions.filter(is_contiguous).filter_map(|at| args.get(at)).collect()
     }
 
     /// At most `most` keys of a request, evenly distributed, except keys longer than `longest`

@@ -30,7 +30,8 @@ fn is_brief<H>(command: &Command<H>) -> bool {
 }
 
 impl<H> Entry<H> {
-    /// The first key of a request, if its position is the same in all and it is contiguous.
+    /// The first key of a request, if its position is the same in all and it was received
+    /// with the request.
     #[must_use]
     #[inline]
     pub fn first_key<'a>(&self, args: Args<'a>) -> Option<&'a [u8]> {

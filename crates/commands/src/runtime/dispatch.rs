@@ -369,8 +369,10 @@ pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
     match resolve(commands, args) {
         Ok(entry) => run(entry, cx, args),
         Err(error) => {
-            let entry = commands.find(args.at(0));
-            let subcommand = entry.and_then(|entry| commands.subcommand(entry, args.get(1)?));
+            // Joining a name that was received separately would take long, and is no command's.
+            let word = |index| args.get(index).filter(|_| args.large(index).is_none());
+            let entry = word(0).and_then(|name| commands.find(name));
+            let subcommand = entry.and_then(|entry| commands.subcommand(entry, word(1)?));
             let known = match entry {
                 Some(entry) if args.len() == 1 || commands.subcommands(entry).is_empty() => {
                     Some(entry)

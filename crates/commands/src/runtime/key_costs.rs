@@ -89,7 +89,7 @@ fn measured<C: CommandSet>(mut job: Job<C>, named: Named, mut cost: Cost) -> Job
 /// Counts the cost of a request, if it has keys.
 pub(crate) fn note<C: CommandSet>(named: &Named, args: Args<'_>, cost: Cost, cx: &Context<'_, C>) {
     let counted = match named {
-        Named::Arguments(keys) => keys.sample(MAX_KEYS, ticks::now(), args).0,
+        Named::Arguments(keys) => keys.sample(MAX_KEYS, ticks::now(), args),
         Named::Key(key) => vec![&**key],
     };
     if !counted.is_empty() {
@@ -114,7 +114,7 @@ mod tests {
             spans.push(Span { start: bytes.len() as u32, len: word.len() as u32 });
             bytes.extend_from_slice(word.as_bytes());
         }
-        let (chosen, _) = keys.sample(MAX_KEYS, random, Args::new(&bytes, &spans));
+        let chosen = keys.sample(MAX_KEYS, random, Args::new(&bytes, &spans));
         chosen.into_iter().map(|key| String::from_utf8(key.to_vec()).unwrap()).collect()
     }
 

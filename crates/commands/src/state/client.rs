@@ -400,7 +400,8 @@ pub struct ClientInfo {
     /// The number of the last command, even if it was refused or queued, for
     /// [`crate::CommandTable::label`]; 0 for none and for unknown ones.
     pub last_command: AtomicU32,
-    /// Whether its request is executed in slices, for pages.
+    /// Whether its request is executed in slices, for pages. A request that waits for its script is
+    /// waiting here.
     pub is_executing: AtomicBool,
     /// Whether its request waits to be woken, for pages: also for keys that another request has
     /// claimed, which does not make it a blocked client of INFO.

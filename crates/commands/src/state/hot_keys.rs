@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The number of counters of one worker.
 const MAX_KEYS: usize = 128;
-/// The most keys of one request that are counted.
+/// About how many keys of one request are counted at most.
 const MAX_REQUEST_KEYS: usize = 16;
 /// Maximum bytes of a key that are kept.
 const MAX_BYTES: usize = 64;
@@ -95,20 +95,20 @@ impl HotKeys {
     /// Counts a request of the sample with one key; an empty one means none.
     #[cold]
     pub fn note(&self, key: &[u8]) {
-        self.count(|counters| counters.add(&[key], 1));
+        self.count(|counters| counters.add(&[key]));
     }
 
-    /// Counts a request of the sample. `keys` receives a random number and the maximum number of
-    /// keys. It returns that many keys of the request, and the number of keys that each of them
-    /// stands for.
+    /// Counts a request of the sample. `keys` receives a random number and about how many of the
+    /// request's keys it returns at most. Each counts once, so that a key of a request with more is
+    /// underestimated, but never counted for requests that do not name it.
     #[cold]
-    pub fn note_several<'k>(&self, keys: impl FnOnce(u64, usize) -> (Vec<&'k [u8]>, usize)) {
+    pub fn note_several<'k>(&self, keys: impl FnOnce(u64, usize) -> Vec<&'k [u8]>) {
         self.count(|counters| {
-            let (mut named, weight) = keys(counters.steps.next().into(), MAX_REQUEST_KEYS);
+            let mut named = keys(counters.steps.next().into(), MAX_REQUEST_KEYS);
             // A request that names a key twice is still one request.
             named.sort_unstable();
             named.dedup();
-            counters.add(&named, weight as u64);
+            counters.add(&named);
         });
     }
 
@@ -151,8 +151,8 @@ impl HotKeys {
 }
 
 impl Counters {
-    /// Adds a weight to each of a request's keys.
-    fn add(&mut self, named: &[&[u8]], weight: u64) {
+    /// Counts each of a request's keys.
+    fn add(&mut self, named: &[&[u8]]) {
         let mut named = named.iter().filter(|key| !key.is_empty()).peekable();
         if named.peek().is_none() {
             return;
@@ -162,7 +162,7 @@ impl Counters {
             if is_read {
                 *keys = TopKeys::new(MAX_KEYS, MAX_BYTES);
             }
-            named.for_each(|key| keys.add(key, weight));
+            named.for_each(|key| keys.add(key, 1));
         });
     }
 }
@@ -178,8 +178,7 @@ impl KeySample {
 
     /// Keys with at least this share of all requests, and their shares, the largest first.
     pub(crate) fn hottest(&self, least_share: f64) -> Vec<(String, f64)> {
-        let share = |count: &f64| (count / self.seen.max(1.0)).min(1.0);
-        let shares = self.keys.iter().map(|(key, count)| (key, share(count)));
+        let shares = self.keys.iter().map(|(key, count)| (key, count / self.seen.max(1.0)));
         let mut hottest: Vec<_> = shares.filter(|(_, share)| *share >= least_share).collect();
         hottest.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(other.0)));
         let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
@@ -195,9 +194,7 @@ mod tests {
     fn note(hot_keys: &HotKeys, keys: &str) {
         if hot_keys.begin_request() {
             match keys.contains(' ') {
-                true => {
-                    hot_keys.note_several(|_, _| (keys.split(' ').map(str::as_bytes).collect(), 1))
-                }
+                true => hot_keys.note_several(|_, _| keys.split(' ').map(str::as_bytes).collect()),
                 false => hot_keys.note(keys.as_bytes()),
             }
         }
@@ -283,6 +280,17 @@ mod tests {
         let hottest = counted(requests).hottest(0.02);
         assert_eq!(hottest.len(), 1, "{hottest:?}");
         assert!(hottest[0].0 == "hot" && (0.9..=1.0).contains(&hottest[0].1), "{hottest:?}");
+    }
+
+    #[test]
+    fn keys_of_large_requests_are_not_hot_for_that() {
+        let many =
+            |number: usize| (0..16).map(|key| format!("{number}:{key} ")).collect::<String>();
+        let requests = (0..200_000).map(|number| match number % 100 {
+            0 => many(number).trim_end().to_owned(),
+            _ => format!("key:{number}"),
+        });
+        assert_eq!(counted(requests).hottest(0.01), []);
     }
 
     #[test]

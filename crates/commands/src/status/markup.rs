@@ -112,7 +112,7 @@ pub(super) fn is_replaced(character: char) -> bool {
     }
 }
 
-/// Escapes text for HTML, with printable replacements for characters without a shape of their own.
+/// Escapes text for HTML, with a replacement for control characters and changes of direction.
 pub(super) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {

@@ -93,8 +93,8 @@ pub(crate) struct Request<'a, W> {
     /// The offsets of its first byte and after its last one.
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// The request's first key if it is contiguous and its position is the same in all requests of
-    /// the command, and the prefetch of the key's memory.
+    /// The request's first key, if it was not received separately and its position is the same in
+    /// all requests of the command, and the prefetch of the key's memory.
     pub(crate) key: Option<Key<'a>>,
     pub(crate) ahead: Option<Prefetch<'a>>,
     /// The work for the request.

@@ -56,10 +56,9 @@ fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let seen = db.fetch(key, &fetch, |found| {
         let found_before = found.as_ref().filter(|found| !found.vivified);
         let seen = watch::seen(hooks, found_before.map(|found| &found.entry));
-        let hit = found_before.is_some();
-        // As in memcached, a value that was made for the request counts as a hit, and a miss never
+        // As in memcached, a value that was made for the request counts as found, and a miss never
         // as a touch.
-        match hit && touched {
+        match found.is_some() && touched {
             true => statistics::count_touch(tally, true),
             false => statistics::count_get(tally, found.is_some()),
         }
