@@ -368,6 +368,13 @@ fn hot_keys_are_counted_before_any_look_at_the_page() {
     assert_eq!(hot[0]["key"], "hot", "{hot}");
 }
 
+/// Returns the hot keys and their shares.
+fn hot_keys(server: &Server) -> BTreeMap<String, f64> {
+    let hot = json(server, "")["hot_keys"].clone();
+    let hot = hot.as_array().expect("a list").iter();
+    hot.map(|it| (it["key"].as_str().unwrap().to_owned(), it["share"].as_f64().unwrap())).collect()
+}
+
 #[test]
 fn hot_keys_are_counted_wherever_they_are_in_a_request() {
     let server = nagi(&[]);
@@ -381,16 +388,11 @@ fn hot_keys_are_counted_wherever_they_are_in_a_request() {
             redis.run(&format!("XREAD STREAMS c:{number} stream 0 0"));
             memcached.check_raw(format!("get d:{number} cached\r\n"), "END\r\n");
         }
-        let hot = json(&server, "")["hot_keys"].clone();
-        let keys: BTreeMap<String, f64> = hot
-            .as_array()?
-            .iter()
-            .map(|it| (it["key"].as_str().unwrap().to_owned(), it["share"].as_f64().unwrap()))
-            .collect();
+        let keys = hot_keys(&server);
         let are_even = keys.values().all(|share| (0.15..0.35).contains(share));
         (are_even && keys.keys().eq(["cached", "declared", "last", "stream"])).then_some(())
     })
-    .unwrap_or_else(|problem| panic!("{problem}: {}", json(&server, "")["hot_keys"]));
+    .unwrap_or_else(|problem| panic!("{problem}: {:?}", hot_keys(&server)));
     // A request with many keys makes none of them hot.
     let names: Vec<String> = (0..10_000).map(|number| format!("bulk:{number}")).collect();
     let words: Vec<&str> = ["DEL"].into_iter().chain(names.iter().map(String::as_str)).collect();
@@ -398,8 +400,8 @@ fn hot_keys_are_counted_wherever_they_are_in_a_request() {
     until("some samples", || {
         redis.run_words(&words);
         (0..100).for_each(|number| drop(redis.run(&format!("GET e:{number}"))));
-        let hot = json(&server, "")["hot_keys"].to_string();
-        assert!(!hot.contains("bulk"), "{hot}");
+        let hot = hot_keys(&server);
+        assert!(!hot.keys().any(|key| key.starts_with("bulk")), "{hot:?}");
         (redis.info::<u64>("uptime_in_seconds") >= until_s).then_some(())
     })
     .expect("they are taken");
@@ -418,12 +420,8 @@ fn hot_keys_are_shown() {
             memcached.check_raw("get warm\r\n", "END\r\n");
             memcached.check_raw(format!("get other:{number}\r\n"), "END\r\n");
         }
-        let hot = json(&server, "")["hot_keys"].clone();
-        let hot = hot.as_array().expect("a list").iter();
-        let shares: BTreeMap<String, f64> = hot
-            .map(|it| (it["key"].as_str().unwrap().to_owned(), it["share"].as_f64().unwrap()))
-            .filter(|(_, share)| *share > 0.15)
-            .collect();
+        let mut shares = hot_keys(&server);
+        shares.retain(|_, share| *share > 0.15);
         // A sample of few requests may contain any of the keys.
         let are_even = shares.values().all(|share| (0.15..0.35).contains(share));
         (are_even && shares.keys().eq(["<hot>", "warm"])).then_some(())

@@ -84,7 +84,7 @@ pub(super) fn count(cx: &mut Context<'_>, key: Key<'_>, count: &Count) -> Result
     };
     match counted {
         Counted::At { created: false, .. } => hits.add(1),
-        // As in memcached, an initial value is neither.
+        // As in memcached, storing the initial value is neither a hit nor a miss.
         Counted::At { created: true, .. } => verbs.stored.add(1),
         Counted::Missing => misses.add(1),
         Counted::Changed => {}
@@ -103,7 +103,7 @@ pub(super) fn remove(cx: &mut Context<'_>, key: Key<'_>, removal: &Removal) -> W
     watch::looks_up(cx, key);
     let written = cx.db.remove_versioned(key, removal);
     match written {
-        // As in memcached, a stale value is none that was deleted.
+        // As in memcached, marking a value as stale does not count as deletion.
         Written::Done { .. } if !removal.invalidate => statistics::count_removal(cx.tally, true),
         Written::Missing => statistics::count_removal(cx.tally, false),
         _ => {}

@@ -370,7 +370,7 @@ pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
         Ok(entry) => run(entry, cx, args),
         Err(error) => {
             // Joining a name that was received separately would take long, and is no command's.
-            let word = |index| args.get(index).filter(|_| args.large(index).is_none());
+            let word = |index| if args.large(index).is_none() { args.get(index) } else { None };
             let entry = word(0).and_then(|name| commands.find(name));
             let subcommand = entry.and_then(|entry| commands.subcommand(entry, word(1)?));
             let known = match entry {

@@ -156,7 +156,7 @@ fn note_key<P: RequestProtocol>(
     if is_last || !P::kind(&request.work).is_none_or(is_brief) {
         match request.key {
             Some(key) if !key.bytes().is_empty() => client.info.shown_key.set(key.bytes()),
-            _ => show_later_key::<P>(request, client),
+            _ => show_first_key::<P>(request, client),
         }
     }
 }
@@ -175,7 +175,7 @@ fn count_keys<P: RequestProtocol>(request: &Request<'_, P::Work<'_>>, hot_keys: 
 
 /// Records the key of a request whose first key has no fixed position, is empty or is long.
 #[cold]
-fn show_later_key<P: RequestProtocol>(request: &Request<'_, P::Work<'_>>, client: &Client) {
+fn show_first_key<P: RequestProtocol>(request: &Request<'_, P::Work<'_>>, client: &Client) {
     let start = P::keys(request).map(|(keys, args)| keys.start_of_first(ShownKey::MAX_BYTES, args));
     client.info.shown_key.set(&start.unwrap_or_default());
 }

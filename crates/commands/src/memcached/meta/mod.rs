@@ -231,7 +231,7 @@ fn md<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let is_done = matches!(removed, Written::Done { .. });
     let is_cleared = is_done && removal.clear.is_some();
     if removed == Written::Changed {
-        // Only with this verb, as in memcached.
+        // As in memcached, which does not count a mismatch in the binary protocol.
         statistics::count_removal(cx.tally, false);
     }
     cx.tally.verbs.stored.add(is_cleared.into());
