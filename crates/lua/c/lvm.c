@@ -5,6 +5,8 @@
 */
 
 
+#include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,12 +46,36 @@ const TValue *luaV_tonumber (const TValue *obj, TValue *n) {
 }
 
 
+/* nagi: the text of a whole number of at most 14 digits, as by LUA_NUMBER_FMT,
+** written to the end of a buffer; NULL for another number and for -0 */
+static const char *wholetext (lua_Number n, char *end) {
+  int64_t whole;
+  uint64_t rest;
+  if (!(n > -1e14 && n < 1e14)) return NULL;
+  whole = (int64_t)n;
+  if ((lua_Number)whole != n || (whole == 0 && signbit(n))) return NULL;
+  rest = (uint64_t)(whole < 0 ? -whole : whole);
+  *end = '\0';
+  do {
+    *--end = (char)('0' + rest % 10);
+    rest /= 10;
+  } while (rest > 0);
+  if (whole < 0) *--end = '-';
+  return end;
+}
+
+
 int luaV_tostring (lua_State *L, StkId obj) {
   if (!ttisnumber(obj))
     return 0;
   else {
     char s[LUAI_MAXNUMBER2STR];
     lua_Number n = nvalue(obj);
+    const char *whole = wholetext(n, s + sizeof(s) - 1);
+    if (whole != NULL) {
+      setsvalue2s(L, obj, luaS_new(L, whole));
+      return 1;
+    }
     lua_number2str(s, n);
     setsvalue2s(L, obj, luaS_new(L, s));
     return 1;

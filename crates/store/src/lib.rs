@@ -65,6 +65,7 @@ pub use effects::change::{Effect, EntryEffect, KeyChange, KeyEffect, StoreChange
 pub use effects::event::Event;
 pub use effects::hook::{ChangeListener, MissInterest};
 pub use entry::attributes::{Attributes, Marks};
+pub use entry::identity_hasher::IdentityHasher;
 pub use entry::interning::Interning;
 pub use entry::key::Key;
 pub use entry::value::{Kind, SharedValue, Value, WrongType};

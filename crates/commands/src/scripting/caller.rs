@@ -199,9 +199,10 @@ fn claim(
     }
     let (intent, writes) = (run.intent, entry.command.flags.contains(Flags::WRITE));
     keys.of(args).try_for_each(|key| {
+        let key = server.store().key(key);
         run.claim(server.store(), context, key, intent, is_to_end)?;
         if writes {
-            run.note_changed(key);
+            run.held.note_changed(key);
         }
         Ok(())
     })

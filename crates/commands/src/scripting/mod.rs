@@ -3,6 +3,7 @@
 
 mod caller;
 mod functions;
+mod held_keys;
 mod migration;
 mod run;
 mod server;

@@ -3,14 +3,14 @@
 use crate::runtime::context::Server;
 use crate::runtime::service::{Awaited, Service};
 use crate::runtime::suspension::Slice;
+use crate::scripting::held_keys::HeldKeys;
 use crate::state::blocked::{BlockedClients, Name};
 use crate::{Client, Context, Marks, Tally};
 use nagi_proto::resp::Writer;
 use nagi_proto::{Args, Output};
 use nagi_store::accounting::LargeOverhead;
-use nagi_store::{Claim, Counters, Database, Growing, Growth, Intent, Store};
+use nagi_store::{Claim, Counters, Database, Growing, Growth, Intent, Key, Store};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
@@ -101,9 +101,7 @@ pub(super) struct Run {
     pub(super) client: Client,
     pub(super) claim: Claim,
     /// The claimed keys; none if everything is claimed.
-    held: HashMap<Name, Held>,
-    /// Those that its commands may have changed, in the order of the first change.
-    changed: Vec<Name>,
+    pub(super) held: HeldKeys,
     holds_everything: bool,
     /// Whether its commands may only read.
     pub(super) is_read_only: bool,
@@ -125,13 +123,6 @@ pub(super) struct Run {
     pub(super) buffer_bytes: usize,
 }
 
-/// A claimed key.
-#[derive(Debug)]
-struct Held {
-    intent: Intent,
-    may_be_changed: Cell<bool>,
-}
-
 /// The script was ended while it waited for a key.
 #[derive(Debug)]
 pub(super) struct Ended;
@@ -141,8 +132,7 @@ impl Run {
         Run {
             client,
             claim,
-            held: HashMap::new(),
-            changed: Vec::new(),
+            held: HeldKeys::new(),
             holds_everything: false,
             is_read_only: false,
             intent: Intent::Write,
@@ -158,34 +148,17 @@ impl Run {
         }
     }
 
-    /// Records a key that was claimed before the script began.
-    pub(super) fn note_claimed(&mut self, key: &[u8], intent: Intent) {
-        self.held.insert(key.into(), Held { intent, may_be_changed: Cell::new(false) });
-    }
-
-    /// Records that a command may change a key, which is claimed.
-    pub(super) fn note_changed(&mut self, key: &[u8]) {
-        let known = self.held.get_key_value(key);
-        let newly = known.filter(|(_, held)| !held.may_be_changed.replace(true));
-        self.changed.extend(newly.map(|(name, _)| Arc::clone(name)));
-    }
-
     /// Claims a further key, unless it is claimed with a sufficient intent already. If very many
     /// keys are claimed, claims everything instead.
     pub(super) fn claim(
         &mut self,
         store: &Store,
         context: &ThreadContext,
-        key: &[u8],
+        key: Key<'_>,
         intent: Intent,
         is_to_end: impl Fn() -> bool,
     ) -> Result<(), Ended> {
-        let is_held = match self.held.get(key).map(|held| held.intent) {
-            Some(Intent::Write) => true,
-            Some(Intent::Read) => intent == Intent::Read,
-            None => false,
-        };
-        if self.holds_everything || is_held {
+        if self.holds_everything || self.held.has(key, intent) {
             return Ok(());
         }
         if self.held.len() >= MOST_KEYS {
@@ -193,7 +166,7 @@ impl Run {
         }
         let db = store.database(0, &context.counters, self.now_ms);
         self.grow(db, context, Some((key, intent)), is_to_end)?;
-        self.note_claimed(key, intent);
+        self.held.add(key, intent);
         Ok(())
     }
 
@@ -209,7 +182,7 @@ impl Run {
             self.grow(db, context, None, is_to_end)?;
             self.holds_everything = true;
             self.claim.release_names();
-            (self.held, self.changed) = (HashMap::new(), Vec::new());
+            self.held = HeldKeys::new();
         }
         Ok(())
     }
@@ -218,10 +191,9 @@ impl Run {
         &mut self,
         db: Database<'_>,
         context: &ThreadContext,
-        key: Option<(&[u8], Intent)>,
+        key: Option<(Key<'_>, Intent)>,
         is_to_end: impl Fn() -> bool,
     ) -> Result<(), Ended> {
-        let key = key.map(|(key, intent)| (db.key(key), intent));
         let mut growing = Growing::default();
         loop {
             match db.grow_claim(&mut self.claim, key, &mut growing, &context.waker) {
@@ -252,16 +224,16 @@ impl Run {
                 awaited.add_everything(blocked);
                 return (awaited, blocked.names());
             }
-            for name in &self.changed {
-                awaited.add(blocked, name);
-                written.push(Arc::clone(name));
+            for name in self.held.changed() {
+                awaited.add(blocked, &name);
+                written.push(name);
             }
-            let is_held = |held: &Held| held.intent == Intent::Write;
-            let lacking = awaited.reached().find(|name| !self.held.get(*name).is_some_and(is_held));
+            let is_held = |name: &Name| self.held.has(store.key(name), Intent::Write);
+            let lacking = awaited.reached().find(|name| !is_held(name));
             let Some(lacking) = lacking.cloned() else { return (awaited, written) };
             // Clients may have blocked before this key was claimed, so the keys are collected
             // again.
-            if self.claim(store, context, &lacking, Intent::Write, || false).is_err() {
+            if self.claim(store, context, store.key(&lacking), Intent::Write, || false).is_err() {
                 return (Awaited::default(), Vec::new());
             }
         }

@@ -465,7 +465,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         client.become_user(self.server.config().users(), &task.user);
         let mut run = Run::new(client, claim, time.now_ms);
         if !is_leased {
-            keys.from(0).for_each(|key| run.note_claimed(key, intent));
+            keys.from(0).for_each(|key| run.held.add(store.key(key), intent));
         }
         run
     }

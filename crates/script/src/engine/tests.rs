@@ -592,6 +592,19 @@ fn numbers_are_read_from_strings() {
 
 /// What Redis 8.0.6 replies.
 #[test]
+fn numbers_become_the_text_that_printf_writes() {
+    let text = "local function check(n) local text = string.format('%.14g', n) \
+                assert(tostring(n) == text and n .. '' == text, text) end \
+                for _, n in ipairs {0, 0.5, 1e-5, 99999999999999.5, 2 ^ 53, 2 ^ 63, 1e300, \
+                    1 / 0, 0 / 0} do check(n) check(-n) end \
+                for digits = 0, 20 do for less = -1, 1 do \
+                    check(10 ^ digits + less) check(-10 ^ digits + less) end \
+                    for _ = 1, 50 do check(math.floor(math.random() * 10 ^ digits)) end end \
+                return tostring(-99999999999999)";
+    assert_eq!(run(&mut engine(u32::MAX), text), "$15|-99999999999999|");
+}
+
+#[test]
 fn values_are_packed_as_by_c() {
     let mut engine = engine(u32::MAX);
     let hex = "return (struct.pack(FORMAT):gsub('.', function(c) return ('%02x'):format(c:byte()) \

@@ -4,7 +4,7 @@ use std::hash::Hasher;
 
 /// Uses a hash as its own hash. Stripes are chosen by the low bits.
 #[derive(Debug, Default)]
-pub(crate) struct IdentityHasher(u64);
+pub struct IdentityHasher(u64);
 
 impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {

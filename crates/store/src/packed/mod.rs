@@ -17,6 +17,9 @@ use std::marker::PhantomData;
 /// The maximum size of a packed collection: scanning it takes about a microsecond.
 pub(crate) const MAX_PACKED_BYTES: usize = 2048;
 
+/// The bytes for which there is room at first; they are copied when the collection is stored.
+const FEW_BYTES: usize = 128;
+
 const NAME: usize = 0;
 const ELEMENTS: usize = 1;
 const EXPIRING: usize = 3;
@@ -111,7 +114,9 @@ impl<'a, L: Keyed> PackedRef<'a, L> {
 impl<L: Layout> Packed<L> {
     /// Creates a collection without elements.
     pub(crate) fn new(name: u8) -> Self {
-        Packed { bytes: vec![name, 0, 0, 0, 0], layout: PhantomData }
+        let mut bytes = Vec::with_capacity(FEW_BYTES);
+        bytes.extend_from_slice(&[name, 0, 0, 0, 0]);
+        Packed { bytes, layout: PhantomData }
     }
 
     /// Wraps the bytes that [`Packed::as_bytes`] returned.
@@ -185,6 +190,9 @@ impl<L: Layout> Packed<L> {
         if len == element.len() {
             let to = self.bytes.get_mut(start..start + len);
             to.into_iter().for_each(|to| to.copy_from_slice(element));
+        } else if start == self.bytes.len() {
+            // Most elements are appended, which `splice` does more slowly.
+            self.bytes.extend_from_slice(element);
         } else {
             drop(self.bytes.splice(start..start + len, element.iter().copied()));
         }

@@ -105,7 +105,8 @@ fn end_of_interval(argument: &[u8]) -> Result<StreamId, Error> {
 }
 
 fn write_id(reply: &mut Writer<'_>, id: StreamId) {
-    reply.bulk(id.to_string().as_bytes());
+    let (mut ms, mut seq) = (itoa::Buffer::new(), itoa::Buffer::new());
+    reply.bulk([ms.format(id.ms), seq.format(id.seq)].join("-").as_bytes());
 }
 
 /// Writes an entry: its id, and its fields.
