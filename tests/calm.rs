@@ -1,7 +1,7 @@
 //! `nagi calm` must report a server's stalls, must not attribute its own stalls to the server, and
 //! must destroy no data without permission.
 
-use harness::{Folder, Server, nagi_binary, until};
+use harness::{Folder, Server, nagi_binary, tool, until};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashMap;
@@ -273,7 +273,9 @@ fn settings_are_restored_after_ctrl_c() {
         Calm::start(&format!("--i-may-destroy-data --step-seconds 60 --only maxmemory {url}"));
     calm.until("measures");
     assert_ne!(client.run("CONFIG GET maxmemory*"), before);
+    assert!(calm.said.contains("set maxmemory-policy to allkeys-lru (was volatile-ttl)"));
     calm.signal(Signal::INT);
+    calm.until("interrupted: restores settings");
     let failure = calm.failure();
     assert!(failure.ends_with("interrupted"), "{failure}");
     assert_eq!(client.run("CONFIG GET maxmemory*"), before);
@@ -300,6 +302,45 @@ fn a_server_that_refuses_the_probe_is_not_measured() {
     server.connect_resp().check("ACL SETUSER default -get", "+OK\r\n");
     let error = Calm::start(&Calm::url(&server)).failure();
     assert!(error.contains("in the quiet phase: NOPERM"), "{error}");
+}
+
+#[test]
+fn what_a_user_may_not_execute_is_not_applicable() {
+    let server = Server::nagi();
+    let denied = "ACL SETUSER default -config|set -eval -keys -monitor -hset -bgsave";
+    server.connect_resp().check(denied, "+OK\r\n");
+    let steps = "bgsave,script,read-collections,keys,maxmemory,monitor";
+    let line = format!("--i-may-destroy-data --only {steps} {}", Calm::url(&server));
+    let (succeeded, printed, said) = Calm::start(&line).end();
+    assert!(succeeded && !said.contains("could not be restored"), "{said}");
+    let report: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    let rows = report["servers"][0]["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 6, "{printed}");
+    for row in rows {
+        assert_eq!(row["status"], "not-applicable", "{row}");
+        assert!(row["reason"].as_str().expect("a reason").contains("NOPERM"), "{row}");
+    }
+}
+
+#[test]
+fn a_server_that_hides_its_databases_must_be_allowed() {
+    let mut command = tool("redis-server");
+    command.args(["--rename-command", "INFO", ""]);
+    let server = Server::start_redis(command).expect("it starts");
+    let mut client = server.connect_resp();
+    client.check("SELECT 5", "+OK\r\n");
+    client.check("SET precious 1", "+OK\r\n");
+    let error = Calm::start(&format!("--only flushall {}", Calm::url(&server))).failure();
+    assert!(error.contains("which databases have keys: give --i-may-destroy-data"), "{error}");
+    assert_eq!(client.run("GET precious").text(), "1");
+}
+
+#[test]
+fn a_script_runs_for_a_second_on_every_version() {
+    for server in [Server::redis(), Server::nagi()] {
+        let row = Calm::start(&format!("--only script {}", Calm::url(&server))).row();
+        assert!(row["status"] == "measured" || row["status"] == "void", "{row}");
+    }
 }
 
 #[test]
@@ -496,6 +537,7 @@ fn wrong_urls_and_passwords_end_with_one_line() {
         ("redis://127.0.0.1:99999".to_owned(), "99999 is not a port"),
         ("unix:/no/such/socket".to_owned(), "cannot connect to"),
         (format!("redis://localhost:{port} 127.0.0.1:{port}"), "have the same address"),
+        (format!("127.0.0.1:{port} redis://[::ffff:127.0.0.1]:{port}"), "have the same address"),
         (format!("redis://127.0.0.1:{port}"), "NOAUTH"),
         (format!("redis://:s3same@127.0.0.1:{port}"), "***@127.0.0.1"),
     ] {
@@ -521,7 +563,7 @@ fn replicas_and_their_masters_are_refused() {
     let mut watcher = primary.connect_resp();
     let mut is_copied = || watcher.run("INFO replication").text().contains("state=online");
     until("the replica", || is_copied().then_some(())).expect("it follows");
-    for (server, words) in [(&primary, "has 1 replicas"), (&replica, "is a replica")] {
+    for (server, words) in [(&primary, "has replicas (1)"), (&replica, "is a replica")] {
         let failure = Calm::start(&Calm::url(server)).failure();
         assert!(failure.contains(words) && failure.contains("--i-may-destroy-data"), "{failure}");
     }

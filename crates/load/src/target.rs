@@ -167,7 +167,9 @@ impl Target {
     /// Whether the address is only reachable from this machine.
     pub fn is_local(&self) -> bool {
         match &self.address {
-            Address::Tcp { resolved, .. } => resolved.iter().all(|it| it.ip().is_loopback()),
+            Address::Tcp { resolved, .. } => {
+                resolved.iter().all(|it| it.ip().to_canonical().is_loopback())
+            }
             Address::Unix(_) => true,
         }
     }
@@ -363,6 +365,7 @@ mod tests {
             ("127.0.0.1:11211", "127.0.0.1:11211", Protocol::Memcached),
             ("[::1]:5", "[::1]:5", Protocol::Resp),
             ("::1", "[::1]:6379", Protocol::Resp),
+            ("redis://[::ffff:127.0.0.1]:5", "[::ffff:127.0.0.1]:5", Protocol::Resp),
             ("/run/x.sock", "/run/x.sock", Protocol::Resp),
         ] {
             let target = Target::parse(url, None).unwrap();

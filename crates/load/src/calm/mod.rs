@@ -20,6 +20,7 @@ mod stops;
 mod written;
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use nagi_client::{Address, Protocol};
@@ -37,6 +38,7 @@ use probe::{Plan, Probe};
 use report::{Figures, Outcome, Report, Results, Row};
 use scale::Scale;
 use server::Server;
+use settings::Changed;
 
 /// Rate of the idle server's probe, in requests per second.
 const IDLE_RATE: f64 = 1000.0;
@@ -125,7 +127,8 @@ fn refuse_repeated(targets: &[Target]) -> Result<(), String> {
 fn share_address(a: &Target, b: &Target) -> bool {
     match (&a.address, &b.address) {
         (Address::Tcp { resolved: a, .. }, Address::Tcp { resolved: b, .. }) => {
-            a.iter().any(|address| b.contains(address))
+            let canonical = |it: &SocketAddr| (it.ip().to_canonical(), it.port());
+            a.iter().any(|a| b.iter().any(|b| canonical(a) == canonical(b)))
         }
         (Address::Unix(a), Address::Unix(b)) => a == b,
         _ => false,
@@ -225,6 +228,7 @@ impl Run<'_> {
             self.print_progress(&format!("  quiet: {} for {seconds} s", server.name));
             let watched =
                 self.watch(server, |interrupt| interrupt.sleep_until(now_ns() + length_ns));
+            self.note_interrupt();
             self.clean(server)?;
             let figures = watched?.0;
             self.interrupt.check()?;
@@ -277,8 +281,7 @@ impl Run<'_> {
             if let Err(reason) = self.check_applicable(row, server) {
                 // Nor may one that has gone meanwhile make the step inapplicable.
                 server.connect()?;
-                self.print_progress(&format!("  {}: {}: n/a: {reason}", row.name, server.name));
-                return Ok(Outcome::NotApplicable { reason });
+                return Ok(self.not_applicable(row, server, reason));
             }
             self.settle()?;
             server.check_empty()?;
@@ -298,6 +301,9 @@ impl Run<'_> {
             match done {
                 Ok(figures) if self.is_repeated(&figures, attempt) => attempt += 1,
                 Ok(figures) => return Ok(Outcome::of(figures, quiet)),
+                Err(reason) if server::is_denied(&reason) => {
+                    return Ok(self.not_applicable(row, server, reason));
+                }
                 Err(reason) => {
                     self.print_progress(&format!(
                         "  {}: {}: failed: {reason}",
@@ -307,6 +313,11 @@ impl Run<'_> {
                 }
             }
         }
+    }
+
+    fn not_applicable(&self, row: &Disturbance, server: &Server, reason: String) -> Outcome {
+        self.print_progress(&format!("  {}: {}: n/a: {reason}", row.name, server.name));
+        Outcome::NotApplicable { reason }
     }
 
     /// # Errors
@@ -344,11 +355,13 @@ impl Run<'_> {
         self.print_progress(&format!("  {}: {}: prepares, {megabytes} MB", row.name, server.name));
         let mut context = StepContext::new(server, &self.scale);
         if let Err(reason) = (row.prepare)(&mut context) {
+            self.note_interrupt();
             context.settings.restore()?;
             return Ok(Err(reason));
         }
-        for (name, value) in context.settings.changed() {
-            self.print_progress(&format!("  {}: {}: set {name} to {value}", row.name, server.name));
+        for Changed { name, before, value } in context.settings.changed() {
+            let set = format!("set {name} to {value} (was {before})");
+            self.print_progress(&format!("  {}: {}: {set}", row.name, server.name));
         }
         self.print_progress(&format!("  {}: {}: measures", row.name, server.name));
         let least_ns = (self.scale.step_seconds * SECOND as f64) as u64;
@@ -362,6 +375,7 @@ impl Run<'_> {
             }
             interrupt.sleep_until((start_ns + least_ns).max(now_ns() + MARGIN_NS))
         });
+        self.note_interrupt();
         context.settings.restore()?;
         Ok(watched.and_then(|(figures, acted)| acted.map(|()| figures)))
     }
@@ -399,9 +413,22 @@ impl Run<'_> {
     /// Removes the tool's keys, even after an interrupt.
     fn clean(&self, server: &mut Server) -> Result<(), String> {
         if !self.interrupt.is_set() {
-            return server.clean();
+            let cleaned = server.clean();
+            // An interrupt meanwhile may have ended it half-way.
+            if cleaned.is_ok() || !self.interrupt.is_set() {
+                return cleaned;
+            }
         }
         server.not_interrupted().clean()
+    }
+
+    /// Says after Ctrl-C what is still being done, since a server that hangs delays it.
+    fn note_interrupt(&self) {
+        if self.interrupt.is_set() {
+            let line = "  interrupted: restores settings and removes the keys; another Ctrl-C \
+                        ends it at once, without that";
+            let _ = writeln!(io::stderr(), "{line}");
+        }
     }
 }
 

@@ -27,6 +27,11 @@ fn is_unknown(error: &str) -> bool {
     UNKNOWN.iter().any(|it| error.contains(it))
 }
 
+/// Whether an error says that the user may not execute a command.
+pub(super) fn is_denied(error: &str) -> bool {
+    error.contains("NOPERM")
+}
+
 /// A server under test.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
@@ -111,7 +116,7 @@ impl Server {
         let answer = wire.command(&[b"INFO", section.as_bytes()])?;
         if let Answer::Error(text) = &answer
             && is_unknown(text)
-            && !text.starts_with("NOPERM")
+            && !is_denied(text)
         {
             return Ok(BTreeMap::new());
         }
@@ -147,11 +152,16 @@ impl Server {
         if self.target.protocol == Protocol::Resp {
             let replication = self.info(&mut wire, "replication")?;
             let is = |name: &str| replication.get(name).map(String::as_str).unwrap_or_default();
-            if !matches!(is("role"), "master" | "") {
-                dangers.push(Danger("is a replica".to_owned()));
+            match is("role") {
+                "master" => {}
+                "" => dangers.push(Danger(
+                    "does not say in INFO whether it is a replica, and which databases have keys"
+                        .to_owned(),
+                )),
+                _ => dangers.push(Danger("is a replica".to_owned())),
             }
             if !matches!(is("connected_slaves"), "0" | "") {
-                dangers.push(Danger(format!("has {} replicas", is("connected_slaves"))));
+                dangers.push(Danger(format!("has replicas ({})", is("connected_slaves"))));
             }
             let cluster = self.info(&mut wire, "cluster")?;
             if cluster.get("cluster_enabled").is_some_and(|on| on != "0") {

@@ -17,8 +17,16 @@ const RESTORE_TIMEOUT_NS: u64 = 60 * SECOND;
 /// Changed settings and their previous values, which are restored on drop.
 pub(crate) struct Settings<'a> {
     server: &'a Server,
+    /// Those to restore: their names and previous values.
     before: Vec<(String, String)>,
-    changed: Vec<(String, String)>,
+    changed: Vec<Changed>,
+}
+
+/// A changed setting, with its previous and its new value.
+pub(crate) struct Changed {
+    pub(crate) name: String,
+    pub(crate) before: String,
+    pub(crate) value: String,
 }
 
 impl<'a> Settings<'a> {
@@ -37,11 +45,15 @@ impl<'a> Settings<'a> {
             return Err(format!("CONFIG GET {name}: no such setting"));
         };
         let before = pair.get(1).map(Answer::text).ok_or_else(|| format!("no setting {name}"))?;
-        self.before.push((name.to_owned(), before));
-        self.changed.push((name.to_owned(), value.to_owned()));
-        wire.command(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()])?
-            .or_error(&format!("CONFIG SET {name}"))
-            .map(drop)
+        // If the answer is lost, the setting may have been changed.
+        self.before.push((name.to_owned(), before.clone()));
+        let answer = wire.command(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()])?;
+        if let Err(refused) = answer.or_error(&format!("CONFIG SET {name}")) {
+            self.before.pop();
+            return Err(refused);
+        }
+        self.changed.push(Changed { name: name.to_owned(), before, value: value.to_owned() });
+        Ok(())
     }
 
     /// Changes memcached's memory limit, in MB, and keeps its previous value.
@@ -50,18 +62,24 @@ impl<'a> Settings<'a> {
     /// The server refuses, or its previous limit could not be restored.
     pub(crate) fn set_memlimit(&mut self, megabytes: u64) -> Result<(), String> {
         let before = self.server.limit_bytes()?.ok_or("stats have no limit_maxbytes")?;
-        let before = whole_megabytes(before)?;
-        self.before.push(("cache_memlimit".to_owned(), before.to_string()));
-        self.changed.push(("cache_memlimit".to_owned(), megabytes.to_string()));
+        let before = whole_megabytes(before)?.to_string();
+        let name = "cache_memlimit".to_owned();
         let mut wire = self.server.connect()?;
+        self.before.push((name.clone(), before.clone()));
         match wire.lines(&format!("cache_memlimit {megabytes}"))?.concat().as_str() {
-            "OK" => Ok(()),
-            text => Err(format!("cache_memlimit {megabytes}: {text}")),
+            "OK" => {
+                self.changed.push(Changed { name, before, value: megabytes.to_string() });
+                Ok(())
+            }
+            text => {
+                self.before.pop();
+                Err(format!("cache_memlimit {megabytes}: {text}"))
+            }
         }
     }
 
-    /// The changed settings with their new values.
-    pub(crate) fn changed(&self) -> &[(String, String)] {
+    /// The changed settings.
+    pub(crate) fn changed(&self) -> &[Changed] {
         &self.changed
     }
 

@@ -149,7 +149,7 @@ fn can_expire(server: &Server, _: &Scale) -> Result<(), String> {
 }
 
 fn can_lower_limit(server: &Server, scale: &Scale) -> Result<(), String> {
-    let limit = server.limit_bytes()?.ok_or("its stats have no limit_maxbytes")?;
+    let limit = server.limit_bytes()?.ok_or("it has no limit of memory that could be restored")?;
     if limit < scale.limit_bytes {
         return Err(format!("its limit of {} MB is below the one to set", limit >> 20));
     }
