@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use harness::{Connection, Server, nagi_binary, root, skipped};
+use harness::{Connection, Server, nagi_binary, root, skipped, until};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A folder of one test, removed on drop.
@@ -110,8 +110,9 @@ fn shipped_files_start_nagi_unedited() {
         assert_eq!(setting(&mut client, "acllog-max-len"), "128", "{}", file.display());
         let written = fs::read_to_string(&pidfile).expect("a pidfile");
         assert_eq!(written.trim(), server.process_id().to_string());
-        let log = fs::read_to_string(&log).expect("a log");
-        assert!(log.contains("Ready to accept connections"), "{log}");
+        let is_ready = |log: &String| log.contains("Ready to accept connections");
+        let log = until("the line", || fs::read_to_string(&log).ok().filter(is_ready));
+        let log = log.expect("it is logged");
         assert_eq!(log.matches("accepted without effect").count(), 1, "{log}");
     }
 }
