@@ -1,7 +1,7 @@
 //! When other clients are notified of a script's changes: only after the script has ended, and of
 //! all changes at once.
 
-use harness::{Connection, Reply, Server, encode_command};
+use harness::{Connection, Reply, Server, encode_command, until};
 use std::collections::BTreeSet;
 
 /// Lua code that takes longer than the delivery of a message.
@@ -135,4 +135,41 @@ fn messages_that_a_script_delays_are_bounded() {
     start(&mut runner, &["EVAL", script, "0"]);
     runner.expect("+ERR not enough memory\r\n");
     told.expect(message('*', &["message", "c", &"m".repeat(10_000)]));
+}
+
+fn blocked(client: &mut Connection) -> Option<u32> {
+    let clients = client.run("INFO clients").text();
+    clients.lines().find_map(|line| line.strip_prefix("blocked_clients:")?.parse().ok())
+}
+
+#[test]
+fn a_script_that_claims_everything_serves_only_clients_of_keys_that_it_has_changed() {
+    for server in [Server::nagi(), Server::redis()] {
+        check_served(&server);
+    }
+}
+
+fn check_served(server: &Server) {
+    let (mut waiter, mut observer) = (server.connect_resp(), server.connect_resp());
+    for (script, is_served) in [
+        ("redis.call('DBSIZE')", false),
+        ("redis.call('KEYS','*') redis.call('SET','other','1')", false),
+        ("redis.call('SET','other','1') redis.call('DBSIZE')", false),
+        ("redis.call('DBSIZE') redis.call('XADD','s','*','f','v')", true),
+        ("redis.call('XADD','s','*','f','v') redis.call('DBSIZE')", true),
+        ("redis.call('FLUSHALL') redis.call('XADD','s','*','f','v')", true),
+    ] {
+        observer.run("FLUSHALL");
+        observer.run("XADD s 1-1 f v");
+        waiter.send("XREAD BLOCK 0 STREAMS x s $ $\r\n");
+        until("the client waits", || (blocked(&mut observer) == Some(1)).then_some(())).unwrap();
+        observer.run("RPUSH x 1");
+        observer.run_words(&["EVAL", script, "0"]);
+        assert_eq!(blocked(&mut observer), Some(u32::from(!is_served)), "{script}");
+        if !is_served {
+            observer.run("DEL x");
+            observer.run("XADD s * f v");
+        }
+        waiter.reply();
+    }
 }

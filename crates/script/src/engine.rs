@@ -342,6 +342,10 @@ impl Engine {
     fn failure(&self, name: &dyn Display, raised: &Table) -> mlua::Result<Failure> {
         let mut message = match raised.raw_get("err")? {
             Value::String(text) => text.as_bytes().to_vec(),
+            number @ (Value::Integer(_) | Value::Number(_)) => {
+                let text = self.sandbox.lua.coerce_string(number)?;
+                text.map_or_else(Vec::new, |text| text.as_bytes().to_vec())
+            }
             _ => b"ERR unknown error".to_vec(),
         };
         if let Some(why) = self.state.ended.get() {

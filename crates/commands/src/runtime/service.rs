@@ -44,6 +44,11 @@ impl Awaited {
         names.is_whole = true;
     }
 
+    /// Records that all keys in all databases are claimed.
+    pub(crate) fn note_all_claimed(&mut self) {
+        self.0.iter_mut().for_each(|names| names.is_whole = true);
+    }
+
     /// Claims the keys.
     pub(crate) fn claim(&self, cx: &Context<'_>, claiming: &mut Claiming) {
         let names = self.0.iter().flat_map(|names| &names.reached);

@@ -193,16 +193,18 @@ fn claim(
     args: Args<'_>,
 ) -> Result<(), Ended> {
     let (keys, number) = (&entry.command.keys, run.number);
+    let (intent, writes) = (run.intent, entry.command.flags.contains(Flags::WRITE));
     let is_to_end = || server.scripts().is_to_end(number);
     if keys.claims_everything(args) {
-        return run.claim_everything(server.store(), context, is_to_end);
+        run.claim_everything(server.store(), context, is_to_end)?;
+        run.may_change_everything |= writes;
+        return Ok(());
     }
-    let (intent, writes) = (run.intent, entry.command.flags.contains(Flags::WRITE));
     keys.of(args).try_for_each(|key| {
         let key = server.store().key(key);
         run.claim(server.store(), context, key, intent, is_to_end)?;
         if writes {
-            run.held.note_changed(key);
+            run.note_changed(key);
         }
         Ok(())
     })

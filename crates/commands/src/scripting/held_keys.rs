@@ -48,6 +48,18 @@ impl HeldKeys {
         self.keys.insert(key.hash(), Held { intent, may_be_changed: false });
     }
 
+    /// Forgets the keys that have not been changed, since everything is claimed.
+    pub(super) fn keep_changed(&mut self) {
+        self.keys.retain(|_, held| held.may_be_changed);
+    }
+
+    /// Records that a command may change a key, while everything is claimed.
+    pub(super) fn add_changed(&mut self, key: Key<'_>) {
+        let new = Held { intent: Intent::Write, may_be_changed: false };
+        self.keys.entry(key.hash()).or_insert(new);
+        self.note_changed(key);
+    }
+
     /// Records that a command may change a key, if it is claimed.
     pub(super) fn note_changed(&mut self, key: Key<'_>) {
         let Some(held) = self.keys.get_mut(&key.hash()) else { return };

@@ -100,9 +100,11 @@ pub(super) struct Run {
     /// The client on whose behalf commands run; their replies go to the script.
     pub(super) client: Client,
     pub(super) claim: Claim,
-    /// The claimed keys; none if everything is claimed.
+    /// The claimed keys; only the changed ones if everything is claimed.
     pub(super) held: HeldKeys,
     holds_everything: bool,
+    /// Whether its commands may have changed any key.
+    pub(super) may_change_everything: bool,
     /// Whether its commands may only read.
     pub(super) is_read_only: bool,
     /// The intent with which further keys are claimed.
@@ -134,6 +136,7 @@ impl Run {
             claim,
             held: HeldKeys::new(),
             holds_everything: false,
+            may_change_everything: false,
             is_read_only: false,
             intent: Intent::Write,
             lacks_memory: false,
@@ -170,6 +173,17 @@ impl Run {
         Ok(())
     }
 
+    /// Records that a command may change a key, which is claimed.
+    pub(super) fn note_changed(&mut self, key: Key<'_>) {
+        if !self.holds_everything {
+            self.held.note_changed(key);
+        } else if self.held.len() < MOST_KEYS {
+            self.held.add_changed(key);
+        } else {
+            self.may_change_everything = true;
+        }
+    }
+
     /// Claims all keys of all databases.
     pub(super) fn claim_everything(
         &mut self,
@@ -182,7 +196,7 @@ impl Run {
             self.grow(db, context, None, is_to_end)?;
             self.holds_everything = true;
             self.claim.release_names();
-            self.held = HeldKeys::new();
+            self.held.keep_changed();
         }
         Ok(())
     }
@@ -220,13 +234,17 @@ impl Run {
             if blocked.is_empty() {
                 return (awaited, written);
             }
-            if self.holds_everything {
+            if self.may_change_everything {
                 awaited.add_everything(blocked);
                 return (awaited, blocked.names());
             }
             for name in self.held.changed() {
                 awaited.add(blocked, &name);
                 written.push(name);
+            }
+            if self.holds_everything {
+                awaited.note_all_claimed();
+                return (awaited, written);
             }
             let is_held = |name: &Name| self.held.has(store.key(name), Intent::Write);
             let lacking = awaited.reached().find(|name| !is_held(name));

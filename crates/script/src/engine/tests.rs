@@ -99,6 +99,8 @@ fn values_become_replies() {
         ("return redis.error_reply('-A x')", "-A x|"),
         ("return redis.status_reply('fine')", "+fine|"),
         ("return redis.sha1hex('')", "$40|da39a3ee5e6b4b0d3255bfef95601890afd80709|"),
+        ("return redis.sha1hex(1e14) == redis.sha1hex('1e+14')", ":1|"),
+        ("return redis.sha1hex(-12) == redis.sha1hex('-12')", ":1|"),
         ("return {double=3.5}", "$3|3.5|"),
     ] {
         assert_eq!(run(&mut engine, text), reply, "{text}");
@@ -172,6 +174,7 @@ fn errors_say_where() {
     for (text, error) in [
         ("\nerror('x')", "ERR user_script:2: x script: SHA, on @user_script:2."),
         ("error({err='MY x'})", "MY x script: SHA, on @user_script:1."),
+        ("error({err=42})", "42 script: SHA, on @user_script:1."),
         ("error({})", "ERR unknown error script: SHA, on @user_script:1."),
         ("redis.call('fail')", "WRONGTYPE it is script: SHA, on @user_script:1."),
         (

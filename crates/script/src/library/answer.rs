@@ -94,7 +94,7 @@ pub(super) fn as_number(value: &Value) -> Option<f64> {
 pub(super) fn as_text(value: &Value) -> Option<Vec<u8>> {
     match value {
         Value::String(text) => Some(text.as_bytes().to_vec()),
-        Value::Integer(value) => Some(value.to_string().into_bytes()),
+        Value::Integer(value) => Some(number::general(*value as f64, 14).into_bytes()),
         Value::Number(value) => Some(number::general(*value, 14).into_bytes()),
         _ => None,
     }
