@@ -67,7 +67,7 @@ fn move_keys<S: ScriptingServer>(
         for key in &moved {
             values.run_words(&[b"DEL", key]);
             // Clients may be waiting for a change of the key (XREADGROUP).
-            values.run.held.note_changed(values.server.store().key(key));
+            values.run.note_changed(values.server.store().key(key));
         }
     }
     sent

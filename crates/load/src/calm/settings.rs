@@ -17,8 +17,6 @@ const RESTORE_TIMEOUT_NS: u64 = 60 * SECOND;
 /// Changed settings and their previous values, which are restored on drop.
 pub(crate) struct Settings<'a> {
     server: &'a Server,
-    /// Those to restore: their names and previous values.
-    before: Vec<(String, String)>,
     changed: Vec<Changed>,
 }
 
@@ -31,7 +29,7 @@ pub(crate) struct Changed {
 
 impl<'a> Settings<'a> {
     pub(crate) fn new(server: &'a Server) -> Self {
-        Settings { server, before: Vec::new(), changed: Vec::new() }
+        Settings { server, changed: Vec::new() }
     }
 
     /// Changes a setting with CONFIG SET, and keeps its previous value.
@@ -46,14 +44,10 @@ impl<'a> Settings<'a> {
         };
         let before = pair.get(1).map(Answer::text).ok_or_else(|| format!("no setting {name}"))?;
         // If the answer is lost, the setting may have been changed.
-        self.before.push((name.to_owned(), before.clone()));
-        let answer = wire.command(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()])?;
-        if let Err(refused) = answer.or_error(&format!("CONFIG SET {name}")) {
-            self.before.pop();
-            return Err(refused);
-        }
         self.changed.push(Changed { name: name.to_owned(), before, value: value.to_owned() });
-        Ok(())
+        let answer = wire.command(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()])?;
+        let set = answer.or_error(&format!("CONFIG SET {name}"));
+        set.inspect_err(|_| drop(self.changed.pop())).map(drop)
     }
 
     /// Changes memcached's memory limit, in MB, and keeps its previous value.
@@ -63,22 +57,19 @@ impl<'a> Settings<'a> {
     pub(crate) fn set_memlimit(&mut self, megabytes: u64) -> Result<(), String> {
         let before = self.server.limit_bytes()?.ok_or("stats have no limit_maxbytes")?;
         let before = whole_megabytes(before)?.to_string();
-        let name = "cache_memlimit".to_owned();
+        let (name, value) = ("cache_memlimit".to_owned(), megabytes.to_string());
         let mut wire = self.server.connect()?;
-        self.before.push((name.clone(), before.clone()));
+        self.changed.push(Changed { name, before, value });
         match wire.lines(&format!("cache_memlimit {megabytes}"))?.concat().as_str() {
-            "OK" => {
-                self.changed.push(Changed { name, before, value: megabytes.to_string() });
-                Ok(())
-            }
+            "OK" => Ok(()),
             text => {
-                self.before.pop();
+                self.changed.pop();
                 Err(format!("cache_memlimit {megabytes}: {text}"))
             }
         }
     }
 
-    /// The changed settings.
+    /// The settings that are changed and not restored.
     pub(crate) fn changed(&self) -> &[Changed] {
         &self.changed
     }
@@ -89,10 +80,10 @@ impl<'a> Settings<'a> {
     /// A setting could not be restored; the error names the setting and its previous value.
     pub(crate) fn restore(&mut self) -> Result<(), String> {
         let mut failures = Vec::new();
-        while let Some((name, value)) = self.before.pop() {
-            if let Err(why) = self.restore_one(&name, &value) {
+        while let Some(Changed { name, before, .. }) = self.changed.pop() {
+            if let Err(why) = self.restore_one(&name, &before) {
                 failures.push(format!(
-                    "{}: {name} could not be restored to \"{value}\": {why}",
+                    "{}: {name} could not be restored to \"{before}\": {why}",
                     self.server.target.name
                 ));
             }
