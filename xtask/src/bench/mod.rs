@@ -27,6 +27,7 @@ mod snapshot;
 mod sockets;
 mod status;
 mod store;
+mod template;
 mod throughput;
 mod usage;
 

@@ -9,19 +9,14 @@ use harness::Server;
 
 use super::client::{connect, request};
 use super::replies::Replies;
+use super::template::Template;
 use super::usage::CpuTime;
 
 const CONNECTIONS: usize = 50;
-/// The number of different keys for `{key}`.
-pub(super) const KEYS: u64 = 1000;
-/// The number of different elements for `{index}`.
-pub(super) const ELEMENTS: u64 = 1000;
 
 /// The load of each connection.
 pub(super) struct Load<'a> {
-    /// The requests, which are sent in a cycle. `{}` stands for a number that differs in each
-    /// request, `{key}` for a number below [`KEYS`], and `{index}` for a number of nine digits
-    /// below [`ELEMENTS`].
+    /// The requests, which are sent in a cycle: in the format of [`Template`].
     pub(super) requests: &'a [String],
     /// The number of requests sent at once over each connection.
     pub(super) pipeline: u64,
@@ -55,18 +50,6 @@ impl Load<'_> {
         let cpu_us = (used.user + used.system) * 1e6 / requests;
         Ok(Cost { cpu_us, per_second: requests / seconds })
     }
-
-    fn encode(&self, number: u64) -> Result<Vec<u8>> {
-        let at = number as usize % self.requests.len().max(1);
-        let words = self.requests.get(at).context("a load has requests")?;
-        // Numbers are scattered, so that consecutive requests do not have neighbouring keys.
-        let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 34;
-        let text = words
-            .replace("{}", &format!("{spread:010}"))
-            .replace("{key}", &(spread % KEYS).to_string())
-            .replace("{index}", &format!("{:09}", spread % ELEMENTS));
-        Ok(encoded(&text))
-    }
 }
 
 /// Encodes words that are separated by blanks as a RESP request.
@@ -76,6 +59,7 @@ pub(super) fn encoded(text: &str) -> Vec<u8> {
 
 struct Clients<'a> {
     load: &'a Load<'a>,
+    templates: Vec<Template>,
     streams: Vec<TcpStream>,
     /// The number of the next request.
     next: u64,
@@ -85,7 +69,8 @@ struct Clients<'a> {
 impl<'a> Clients<'a> {
     fn connect(address: SocketAddr, load: &'a Load<'a>) -> Result<Self> {
         let streams = (0..CONNECTIONS).map(|_| connect(address)).collect::<Result<_>>()?;
-        let mut clients = Clients { load, streams, next: 0, buffer: vec![0; 1 << 20] };
+        let templates = load.requests.iter().map(|it| Template::new(it)).collect();
+        let mut clients = Clients { load, templates, streams, next: 0, buffer: vec![0; 1 << 20] };
         for stream in &mut clients.streams {
             for words in load.opening {
                 stream.write_all(&encoded(words))?;
@@ -97,11 +82,14 @@ impl<'a> Clients<'a> {
 
     /// Sends the requests of each connection, and then receives all replies.
     fn round(&mut self) -> Result<()> {
-        let Clients { load, streams, next, buffer } = self;
+        let Clients { load, templates, streams, next, buffer } = self;
+        let mut requests = Vec::new();
         for stream in streams.iter_mut() {
-            let mut requests = Vec::new();
+            requests.clear();
             for number in *next..*next + load.pipeline {
-                requests.extend(load.encode(number)?);
+                let at = number as usize % templates.len().max(1);
+                let template = templates.get_mut(at).context("a load has requests")?;
+                template.encode(number, &mut requests);
             }
             *next += load.pipeline;
             stream.write_all(&requests)?;

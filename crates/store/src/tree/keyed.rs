@@ -1,7 +1,7 @@
 //! Trees ordered by hash: sets and hashes.
 
 use super::layout::{Fields, Layout, Members, UNORDERED_BITS, expiry_bytes, key_of, rest};
-use super::leaf::{Leaf, LeafPosition};
+use super::leaf::{Group, Leaf, LeafPosition};
 use super::root::{FoundLeaf, Tree};
 use crate::value::item::Text;
 
@@ -116,14 +116,18 @@ fn find_in<'a, L: Keyed>(
     }
     let group = leaf.group_of(key);
     leaf.prefetch_group(group);
-    let mut start = leaf.group(group).start;
-    for (index, element) in leaf.group_elements::<L>(group).enumerate() {
+    let (search, bytes) = (name.search(), leaf.group_bytes(group));
+    let Group { start, elements, .. } = leaf.group(group);
+    let (mut index, mut at) = (0, 0);
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let element_bytes = L::element_bytes(rest);
         // SAFETY: elements of trees were written by `Text::write`, and hold references to their
         // strings stored out of line.
-        if unsafe { name.is_at(L::name(element)) } {
-            return (LeafPosition { group, index, start }, Some(element));
+        if unsafe { search.is_at(L::name(rest)) } {
+            let spot = LeafPosition { group, index, start: start + at };
+            return (spot, rest.get(..element_bytes));
         }
-        start += element.len();
+        (index, at) = (index + 1, at + element_bytes);
     }
-    (LeafPosition { group, index: leaf.group(group).elements, start }, None)
+    (LeafPosition { group, index: elements, start: start + at }, None)
 }

@@ -187,7 +187,10 @@ impl<'a> Leaf<'a> {
     #[inline]
     pub(crate) fn prefetch_group(self, group: usize) {
         let bytes = self.group_bytes(group);
-        bytes.chunks(LINE_BYTES).for_each(|line| prefetch(NonNull::from(line).cast()));
+        let first = NonNull::from(bytes).cast::<u8>();
+        (0..bytes.len())
+            .step_by(LINE_BYTES)
+            .for_each(|at| prefetch(first.map_addr(|it| it.saturating_add(at))));
     }
 
     /// Returns the last group whose key is not above `key`, or the first group.
@@ -196,6 +199,7 @@ impl<'a> Leaf<'a> {
         let (mut from, mut to) = (0, self.groups());
         while to - from > 1 {
             let middle = usize::midpoint(from, to);
+            // A branch, so that the processor reads ahead: most leaves are not in its cache.
             if self.key(middle) <= key { from = middle } else { to = middle }
         }
         from

@@ -201,27 +201,15 @@ impl<'a> Text<'a> {
             let own = own.unwrap_or(StringValue::Bytes(self.source));
             return item.is_out_of_line() && is_same(own, item.value());
         }
-        item.0.strip_prefix(self.head()).is_some_and(|body| body == self.body)
+        match (item.0, self.head()) {
+            ([first, body @ ..], [head]) => first == head && body == self.body,
+            (item, head) => item.strip_prefix(head).is_some_and(|body| body == self.body),
+        }
     }
 
-    /// Whether the item at the start of `bytes` is equal to this string.
-    ///
-    /// # Safety
-    /// The same as for [`Item::any`].
-    #[inline]
-    pub(crate) unsafe fn is_at(&self, bytes: &[u8]) -> bool {
-        let [first, ..] = self.head;
-        if bytes.first() != Some(&first) {
-            return false;
-        }
-        if self.is_long() {
-            // SAFETY: the caller guarantees it.
-            return self.is(unsafe { Item::any(bytes) });
-        }
-        // Names in one collection often differ only in their last bytes.
-        let end = self.body.last().or_else(|| self.head().last());
-        let item = bytes.get(..self.item_bytes()).filter(|item| item.last() == end);
-        item.and_then(|item| item.strip_prefix(self.head())).is_some_and(|body| body == self.body)
+    /// Returns what finds this string among the items of a collection.
+    pub(crate) fn search(&self) -> ItemSearch<'_> {
+        ItemSearch::new(self)
     }
 
     /// Compares this string with `item` byte by byte, like `memcmp`.
@@ -245,6 +233,55 @@ impl<'a> Text<'a> {
             }
         }
         if rest.is_empty() { Ordering::Equal } else { Ordering::Greater }
+    }
+}
+
+/// A comparison of one string with many items, most of which differ from it.
+///
+/// Names in one collection often differ only in their last bytes, so the last [`TAIL_BYTES`] of an
+/// item decide first.
+#[derive(Debug)]
+pub(crate) struct ItemSearch<'t> {
+    text: &'t Text<'t>,
+    item_bytes: usize,
+    /// The last bytes of the item as a little-endian number, and the mask of those bits of the
+    /// [`TAIL_BYTES`] at `tail_at` that belong to a shorter item.
+    tail: u64,
+    tail_mask: u64,
+    tail_at: usize,
+}
+
+const TAIL_BYTES: usize = size_of::<u64>();
+
+impl<'t> ItemSearch<'t> {
+    fn new(text: &'t Text<'t>) -> Self {
+        let item_bytes = text.item_bytes();
+        let tail_at = item_bytes.saturating_sub(TAIL_BYTES);
+        let bytes = item_bytes - tail_at;
+        let unused_bits = 8 * (TAIL_BYTES - bytes) as u32;
+        let short = || {
+            let bytes = text.head().iter().chain(text.body).skip(tail_at);
+            bytes.zip((0..64).step_by(8)).fold(0, |tail, (byte, at)| tail | u64::from(*byte) << at)
+        };
+        let tail = text.body.last_chunk().map_or_else(short, |tail| u64::from_le_bytes(*tail));
+        ItemSearch { text, item_bytes, tail, tail_mask: u64::MAX >> unused_bits, tail_at }
+    }
+
+    /// Whether the item at the start of `bytes` is equal to the string.
+    ///
+    /// # Safety
+    /// The same as for [`Item::any`].
+    #[inline]
+    pub(crate) unsafe fn is_at(&self, bytes: &[u8]) -> bool {
+        if self.text.is_long() {
+            // SAFETY: the caller guarantees it.
+            return self.text.is(unsafe { Item::any(bytes) });
+        }
+        let end = bytes.get(self.tail_at..).and_then(|end| end.first_chunk());
+        match end.map(|end| u64::from_le_bytes(*end) & self.tail_mask) {
+            Some(tail) if tail != self.tail => false,
+            _ => bytes.get(..self.item_bytes).is_some_and(|item| self.text.is(Item(item))),
+        }
     }
 }
 
@@ -477,8 +514,9 @@ mod tests {
             prop_assert!(first.is(items[0]));
             // SAFETY: as above.
             unsafe {
-                prop_assert_eq!(first.is_at(&out[len..]), a == b);
-                prop_assert!(first.is_at(&out));
+                prop_assert_eq!(first.search().is_at(&out[len..]), a == b);
+                prop_assert!(first.search().is_at(&out));
+                prop_assert!(first.search().is_at(&out[..len]));
             }
             // SAFETY: this releases the reference of the copy as well.
             unsafe {

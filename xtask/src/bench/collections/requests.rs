@@ -11,9 +11,10 @@ use super::filling::Kind;
 use super::{Contestants, Measured};
 use crate::bench::Arguments;
 use crate::bench::contestants::Placement;
-use crate::bench::pipelined::{ELEMENTS, Load};
+use crate::bench::pipelined::Load;
 use crate::bench::sender::Sender;
 use crate::bench::servers::{ComparedTable, median_of_each, started};
+use crate::bench::template::ELEMENTS;
 
 const PIPELINE: u64 = 16;
 

@@ -9,8 +9,9 @@ use harness::Server;
 use super::{ComparedTable, Contestants, Measured, median_of_each, started};
 use crate::bench::Arguments;
 use crate::bench::contestants::Placement;
-use crate::bench::pipelined::{KEYS, Load, encoded};
+use crate::bench::pipelined::{Load, encoded};
 use crate::bench::sender::Sender;
+use crate::bench::template::KEYS;
 
 const PIPELINE: u64 = 16;
 /// Number of entries of each stream that is read, which is more than a run reads.
