@@ -48,12 +48,25 @@ impl<L: Keyed> Tree<L> {
         Lookup { found, spot, element }
     }
 
+    /// The same as [`Tree::lookup`], before an element is inserted if there is none of this name.
+    #[inline]
+    fn lookup_to_insert(&self, name: &Text<'_>, key: u64) -> Lookup<'_> {
+        let found = self.descend_uncounted(|inner| inner.child_of(key));
+        if found.leaf.groups() > 0 {
+            let group = found.leaf.group_of(key);
+            found.leaf.prefetch_group(group);
+            found.leaf.prefetch_moved(group);
+        }
+        let (spot, element) = find_in::<L>(found.leaf, name, key);
+        Lookup { found, spot, element }
+    }
+
     /// Inserts an element with this name, or replaces the existing one. Returns whether it is new.
     /// The tree takes over the element's references to strings stored out of line.
     pub(crate) fn set(&mut self, name: &Text<'_>, element: &[u8]) -> bool {
         let key = key_of(name.source());
         loop {
-            let Lookup { found, spot, element: before } = self.lookup(name, key);
+            let Lookup { found, spot, element: before } = self.lookup_to_insert(name, key);
             let is_new = before.is_none();
             let done = if is_new {
                 let place = self.place(&found, spot, element.len());
@@ -73,7 +86,7 @@ impl<L: Keyed> Tree<L> {
     pub(crate) fn insert_new(&mut self, name: &Text<'_>, element: &[u8]) -> bool {
         let key = key_of(name.source());
         loop {
-            let Lookup { found, spot, element: before } = self.lookup(name, key);
+            let Lookup { found, spot, element: before } = self.lookup_to_insert(name, key);
             if before.is_some() {
                 return false;
             }

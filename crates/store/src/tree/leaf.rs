@@ -186,11 +186,15 @@ impl<'a> Leaf<'a> {
     /// Prefetches the elements of a group, which a search reads one after the other.
     #[inline]
     pub(crate) fn prefetch_group(self, group: usize) {
-        let bytes = self.group_bytes(group);
-        let first = NonNull::from(bytes).cast::<u8>();
-        (0..bytes.len())
-            .step_by(LINE_BYTES)
-            .for_each(|at| prefetch(first.map_addr(|it| it.saturating_add(at))));
+        prefetch_all(self.group_bytes(group));
+    }
+
+    /// Prefetches the elements that an insertion at the end of a group moves.
+    #[inline]
+    pub(crate) fn prefetch_moved(self, group: usize) {
+        let (first, at, end) = (self.first(), self.group_end(group), self.end());
+        let moved = if is_nearer_to_start(first, at, end) { first..at } else { at..end };
+        prefetch_all(self.0.get(moved).unwrap_or(&[]));
     }
 
     /// Returns the last group whose key is not above `key`, or the first group.
@@ -251,6 +255,19 @@ impl<'a> Leaf<'a> {
     pub(crate) fn group_elements<L: Layout>(self, group: usize) -> impl Iterator<Item = &'a [u8]> {
         split::<L>(self.group_bytes(group))
     }
+}
+
+/// Whether fewer bytes are before `at` than after it, so that these should be moved.
+#[inline]
+fn is_nearer_to_start(first: usize, at: usize, end: usize) -> bool {
+    at - first < end - at
+}
+
+#[inline]
+fn prefetch_all(bytes: &[u8]) {
+    let first = NonNull::from(bytes).cast::<u8>();
+    let lines = (0..bytes.len()).step_by(LINE_BYTES);
+    lines.for_each(|at| prefetch(first.map_addr(|it| it.saturating_add(at))));
 }
 
 /// Iterates over the elements in `bytes`.
@@ -382,7 +399,7 @@ impl LeafMut<'_> {
     /// Returns the offset of the room.
     fn open(&mut self, group: usize, at: usize, bytes: usize) -> usize {
         let leaf = self.read();
-        let is_before = at - leaf.first() < leaf.end() - at;
+        let is_before = is_nearer_to_start(leaf.first(), at, leaf.end());
         let (before, after) = (leaf.first() - START, leaf.gap_after());
         let (gap, other) = if is_before { (before, after) } else { (after, before) };
         if gap >= bytes {
@@ -411,7 +428,7 @@ impl LeafMut<'_> {
     /// Removes the bytes of an element from a group.
     fn close(&mut self, group: usize, at: usize, bytes: usize) {
         let leaf = self.read();
-        if at - leaf.first() < leaf.end() - at {
+        if is_nearer_to_start(leaf.first(), at, leaf.end()) {
             self.shift_before(at, group + 1, bytes.cast_signed());
         } else {
             self.shift_after(at + bytes, group + 1, -bytes.cast_signed());

@@ -23,6 +23,8 @@ pub(crate) struct Index;
 
 const SCORE_BYTES: usize = size_of::<u64>();
 const HASH_BYTES: usize = size_of::<u32>();
+/// The size of an element of the index.
+const INDEXED_BYTES: usize = HASH_BYTES + SCORE_BYTES;
 
 impl Layout for Scores {
     const GROUP_ELEMENTS: usize = 16;
@@ -51,7 +53,7 @@ impl Layout for Index {
 
     #[inline]
     fn element_bytes(bytes: &[u8]) -> usize {
-        (HASH_BYTES + SCORE_BYTES).min(bytes.len())
+        INDEXED_BYTES.min(bytes.len())
     }
 
     #[inline]
@@ -249,11 +251,12 @@ impl Tree<Index> {
         }
         let group = leaf.group_of(key);
         leaf.prefetch_group(group);
+        let (elements, _) = leaf.group_bytes(group).as_chunks::<INDEXED_BYTES>();
         let start = leaf.group(group).start;
-        for (index, element) in leaf.group_elements::<Index>(group).enumerate() {
+        for (index, element) in elements.iter().enumerate() {
             let score = indexed_score(element);
             if hash_of(element) == hash && is_it(score) {
-                let start = start + index * element.len();
+                let start = start + index * INDEXED_BYTES;
                 return Some((found.path, LeafPosition { group, index, start }, score));
             }
         }
@@ -300,8 +303,8 @@ impl Tree<Index> {
     }
 }
 
-fn indexed(hash: u32, score: u64) -> [u8; HASH_BYTES + SCORE_BYTES] {
-    let mut element = [0; HASH_BYTES + SCORE_BYTES];
+fn indexed(hash: u32, score: u64) -> [u8; INDEXED_BYTES] {
+    let mut element = [0; INDEXED_BYTES];
     let (first, second) = element.split_at_mut(HASH_BYTES);
     first.copy_from_slice(&hash.to_le_bytes());
     second.copy_from_slice(&score.to_le_bytes());
