@@ -9,7 +9,8 @@ use crate::tree::blocks::Blocks;
 use crate::tree::layout::Layout;
 use crate::tree::root::Tree;
 use crate::tree::scored::{
-    self, Border, Index, Scores, ordered, read_score, short_hash, signed_score, written_score,
+    self, Border, Index, Purpose, Scores, ordered, read_score, short_hash, signed_score,
+    written_score,
 };
 use crate::value::item::{Item, OwnedText, Text};
 use crate::value::string::StringValue;
@@ -142,6 +143,10 @@ impl<'a> SortedSetRef<'a> {
 
     /// Returns a member's stored score, with the sign of a zero, and its rank.
     fn written(self, member: &Text<'_>) -> Option<(u64, u64)> {
+        self.look_up(member, Purpose::Read)
+    }
+
+    fn look_up(self, member: &Text<'_>, purpose: Purpose) -> Option<(u64, u64)> {
         match self.0 {
             SortedSetForm::Packed(packed) => {
                 let (rank, at) = find_packed(packed, member)?;
@@ -153,7 +158,7 @@ impl<'a> SortedSetRef<'a> {
                     found = trees.scores.find(score, member);
                     found.is_some()
                 };
-                trees.index.find(short_hash(member.source()), is_it)?;
+                trees.index.look_up(short_hash(member.source()), purpose, is_it)?;
                 found.map(|found| (found.score, found.rank))
             }
         }
@@ -385,7 +390,7 @@ impl SortedSet {
         limits: SortedSetLimits,
         blocks: &Arc<Blocks>,
     ) -> (Option<f64>, Option<f64>) {
-        let before = self.read().written(member).map(|it| it.0);
+        let before = self.read().look_up(member, Purpose::Insert).map(|it| it.0);
         let chosen = choose(before.map(read_score));
         if let Some(score) = chosen {
             self.replace(member, before, score, limits, blocks);
@@ -523,7 +528,10 @@ impl SortedTrees {
                 self.remove_score(member, before);
                 self.index.change(hash, ordered(before), ordered(score));
             }
-            None => self.index.add(hash, ordered(score)),
+            None => {
+                self.scores.prefetch_moved(score);
+                self.index.add(hash, ordered(score));
+            }
         }
         self.scores.add(score, member);
     }

@@ -160,6 +160,14 @@ impl Border<'_> {
     }
 }
 
+/// What a lookup in the index is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Read,
+    /// To insert the score if there is none.
+    Insert,
+}
+
 /// The position of a bound in a tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoundPosition<'a> {
@@ -202,6 +210,19 @@ impl Tree<Scores> {
         self.descend_uncounted(|inner| inner.child_of(score));
     }
 
+    /// Prefetches the elements that are searched and moved to insert a member with this score,
+    /// given with its sign.
+    #[inline]
+    pub(crate) fn prefetch_moved(&self, signed_score: u64) {
+        let score = ordered(signed_score);
+        let leaf = self.descend_uncounted(|inner| inner.child_of(score)).leaf;
+        if leaf.groups() > 0 {
+            let group = leaf.group_of(score);
+            leaf.prefetch_group(group);
+            leaf.prefetch_moved(group);
+        }
+    }
+
     /// Returns the element with this score and member.
     pub(crate) fn find(&self, score: u64, member: &Text<'_>) -> Option<FoundMember> {
         // A bound just after the element, so that the seek ends in the leaf and group that contain
@@ -241,6 +262,17 @@ impl Tree<Index> {
     pub(crate) fn find(
         &self,
         hash: u32,
+        is_it: impl FnMut(u64) -> bool,
+    ) -> Option<(Path, LeafPosition, u64)> {
+        self.look_up(hash, Purpose::Read, is_it)
+    }
+
+    /// The same as [`Tree::find`], for a purpose.
+    #[inline]
+    pub(crate) fn look_up(
+        &self,
+        hash: u32,
+        purpose: Purpose,
         mut is_it: impl FnMut(u64) -> bool,
     ) -> Option<(Path, LeafPosition, u64)> {
         let key = u64::from(hash) << u32::BITS;
@@ -251,6 +283,9 @@ impl Tree<Index> {
         }
         let group = leaf.group_of(key);
         leaf.prefetch_group(group);
+        if purpose == Purpose::Insert {
+            leaf.prefetch_moved(group);
+        }
         let (elements, _) = leaf.group_bytes(group).as_chunks::<INDEXED_BYTES>();
         let start = leaf.group(group).start;
         for (index, element) in elements.iter().enumerate() {
