@@ -4,7 +4,7 @@
 
 use crate::runtime::context::Job;
 use crate::runtime::gate;
-use crate::runtime::service::{Awaited, Service};
+use crate::runtime::service::{Awaited, ReadyKeys, Service};
 use crate::runtime::suspension::Slice;
 use crate::{CommandSet, Context, Error, JobProgress, KeyGroup, Keys};
 use nagi_proto::Args;
@@ -313,7 +313,7 @@ impl Stage {
                     Worked::Done => None,
                     Worked::Then(reply) => Some(reply),
                 };
-                let service = Service::new(cx, std::mem::take(awaited));
+                let service = Service::new(cx, std::mem::take(awaited), ReadyKeys::default());
                 Outcome::Next(Stage::Serving(claim.hand_over(), service, reply))
             }
             Stage::Serving(claim, service, reply) => {

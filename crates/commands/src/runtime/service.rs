@@ -2,13 +2,16 @@
 //! keys.
 
 use crate::Context;
+use crate::registry::keys::Keys;
 use crate::runtime::gate::make_room;
+use crate::runtime::multi_key;
 use crate::runtime::rights;
 use crate::runtime::suspension::Slice;
 use crate::runtime::tracking;
 use crate::state::blocked::{Attempt, BlockedClients, Name, Step, Steps, Waiter};
 use crate::state::tracking::as_client;
-use nagi_store::{Claiming, Database, Intent};
+use nagi_proto::Args;
+use nagi_store::{Claiming, Database, Intent, Kind};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -71,6 +74,57 @@ impl Awaited {
     }
 }
 
+/// Keys in the order in which the commands of a transaction or a script made them able to serve
+/// blocked clients, each with its database. Clients that wait for several keys are served in this
+/// order.
+#[derive(Debug, Default)]
+pub(crate) struct ReadyKeys {
+    order: Vec<(Name, usize)>,
+    known: BTreeSet<(Name, usize)>,
+}
+
+impl ReadyKeys {
+    /// Notes those keys of a command that can serve a client now that it has ended.
+    pub(crate) fn note(
+        &mut self,
+        blocked: &BlockedClients,
+        db: Database<'_>,
+        keys: &Keys,
+        args: Args<'_>,
+    ) {
+        // Looking at very many keys would take long; they are served last.
+        if blocked.is_empty() || multi_key::is_long(keys, args) {
+            return;
+        }
+        let written = keys.all_groups().into_iter().filter(|it| it.intent() == Intent::Write);
+        let positions = written.flat_map(|group| group.positions(args));
+        positions.filter_map(|at| args.get(at)).for_each(|name| self.add(blocked, db, name));
+    }
+
+    /// Returns these names with those of ready keys first.
+    pub(crate) fn first(&self, names: Vec<Name>) -> Vec<Name> {
+        let ready = self.order.iter().map(|(name, _)| Arc::clone(name));
+        ready.chain(names).collect()
+    }
+
+    /// Notes a key that may have been changed, if it can serve a client.
+    pub(crate) fn add(&mut self, blocked: &BlockedClients, db: Database<'_>, name: &[u8]) {
+        if !blocked.may_concern(name) || blocked.next(name, db.index(), 0, kind(db, name)).is_none()
+        {
+            return;
+        }
+        let key = (Name::from(name), db.index());
+        if self.known.insert(key.clone()) {
+            self.order.push(key);
+        }
+    }
+}
+
+/// The type of the value under a key, if it exists.
+fn kind(db: Database<'_>, name: &[u8]) -> Option<Kind> {
+    db.untouched().inspect(db.key(name), |it| it.map(|(it, _)| it.kind()))
+}
+
 /// The progress of serving blocked clients.
 pub(crate) struct Service {
     /// Keys that may be able to serve clients, each with its database.
@@ -83,18 +137,22 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Begins to serve the clients that are blocked on these changed keys.
-    pub(crate) fn new(cx: &Context<'_>, awaited: Awaited) -> Self {
-        let (ready, nothing) = (VecDeque::new(), Awaited::default());
-        let mut service = Service { ready, last: 0, serving: None, awaited: nothing };
+    /// Begins to serve the clients that are blocked on these changed keys, first on those that are
+    /// known to be ready.
+    pub(crate) fn new(cx: &Context<'_>, awaited: Awaited, ready: ReadyKeys) -> Self {
+        let ReadyKeys { order, known } = ready;
+        let nothing = Awaited::default();
+        let mut service = Service { ready: order.into(), last: 0, serving: None, awaited: nothing };
         let keys = awaited.0.iter().flat_map(|names| &names.keys);
-        keys.for_each(|name| service.add(cx, name));
+        keys.for_each(|name| service.add(cx, name, &known));
         Service { awaited, ..service }
     }
 
-    fn add(&mut self, cx: &Context<'_>, name: &Name) {
-        let databases = cx.hooks.blocked.databases(name);
-        self.ready.extend(databases.into_iter().map(|database| (Arc::clone(name), database)));
+    /// Adds a key in all databases in which clients wait for it, unless it is `known`.
+    fn add(&mut self, cx: &Context<'_>, name: &Name, known: &BTreeSet<(Name, usize)>) {
+        let databases = cx.hooks.blocked.databases(name).into_iter();
+        let keys = databases.map(|database| (Arc::clone(name), database));
+        self.ready.extend(keys.filter(|key| !known.contains(key)));
     }
 
     /// Continues until no client is left to serve (`true`) or the time slice has ended (`false`).
@@ -121,8 +179,7 @@ impl Service {
 
     /// The next client that a key may be able to serve.
     fn next(&mut self, cx: &Context<'_>, db: Database<'_>, name: &Name) -> Option<Arc<Waiter>> {
-        let kind = db.untouched().inspect(db.key(name), |it| it.map(|(it, _)| it.kind()));
-        let waiter = cx.hooks.blocked.next(name, db.index(), self.last, kind)?;
+        let waiter = cx.hooks.blocked.next(name, db.index(), self.last, kind(db, name))?;
         self.last = waiter.number();
         Some(waiter)
     }
@@ -175,7 +232,8 @@ impl Service {
     /// Removes a client that was served from the queues.
     fn end(&mut self, cx: &Context<'_>, waiter: &Waiter) {
         cx.hooks.blocked.leave(waiter);
-        waiter.destination().into_iter().for_each(|name| self.add(cx, name));
+        let destination = waiter.destination().into_iter();
+        destination.for_each(|name| self.add(cx, name, &BTreeSet::new()));
     }
 }
 

@@ -244,7 +244,8 @@ fn execute(
     output: &mut Output,
 ) {
     let store = server.store();
-    let is_first_write = entry.command.flags.contains(Flags::WRITE) && !run.has_written;
+    let writes = entry.command.flags.contains(Flags::WRITE);
+    let is_first_write = writes && !run.has_written;
     let mut began = Instant::now();
     let (mut suspension, mut spent) = (None, Spent::since(began));
     loop {
@@ -279,7 +280,13 @@ fn execute(
         // A command that the user may not run has not written.
         run.has_written |= is_first_write && runs;
         drop(batch);
-        let Some(suspended) = &suspension else { return };
+        let Some(suspended) = &suspension else {
+            if runs && writes {
+                let (blocked, db) = (&server.hooks().blocked, db.claimed_by(&run.claim));
+                run.ready.note(blocked, db, &entry.command.keys, args);
+            }
+            return;
+        };
         if is_of_script && !suspended.is_committed && server.scripts().is_to_end(run.number) {
             return give_up(context, run, entry, output);
         }

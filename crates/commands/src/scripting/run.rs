@@ -1,7 +1,7 @@
 //! A running script: its claims, and its permissions.
 
 use crate::runtime::context::Server;
-use crate::runtime::service::{Awaited, Service};
+use crate::runtime::service::{Awaited, ReadyKeys, Service};
 use crate::runtime::suspension::Slice;
 use crate::scripting::held_keys::HeldKeys;
 use crate::state::blocked::{BlockedClients, Name};
@@ -103,6 +103,8 @@ pub(super) struct Run {
     /// The claimed keys; only the changed ones if everything is claimed.
     pub(super) held: HeldKeys,
     holds_everything: bool,
+    /// Those that its commands have made able to serve blocked clients.
+    pub(super) ready: ReadyKeys,
     /// Whether its commands may have changed any key.
     pub(super) may_change_everything: bool,
     /// Whether its commands may only read.
@@ -135,6 +137,7 @@ impl Run {
             client,
             claim,
             held: HeldKeys::new(),
+            ready: ReadyKeys::default(),
             holds_everything: false,
             may_change_everything: false,
             is_read_only: false,
@@ -263,7 +266,7 @@ impl Run {
         store: &Store,
         server: &dyn Server,
         context: &ThreadContext,
-        awaited: Awaited,
+        (awaited, ready): (Awaited, ReadyKeys),
     ) {
         let mut unread = Output::default();
         let mut args = Args::new(&[], &[]);
@@ -279,7 +282,7 @@ impl Run {
             prefetched: None,
             suspension: None,
         };
-        let mut service = Service::new(&cx, awaited);
+        let mut service = Service::new(&cx, awaited, ready);
         loop {
             let _batch = store.batch(&context.counters);
             if service.go_on(&cx, Slice::begin()) {

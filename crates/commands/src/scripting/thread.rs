@@ -542,10 +542,11 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let blocked = &server.hooks().blocked;
         let (awaited, written) = run.awaited(server.store(), context, blocked);
         if is_leased {
-            outcome.written = written;
+            outcome.written = run.ready.first(written);
             outcome.joint = Some(run.claim);
         } else {
-            run.serve(server.store(), server, context, awaited);
+            let ready = std::mem::take(&mut run.ready);
+            run.serve(server.store(), server, context, (awaited, ready));
         }
         // Published while the keys are claimed: a subscriber that reads them sees the script's
         // changes, and later changes are published after these.

@@ -14,7 +14,7 @@
 use crate::registry::command::Flags;
 use crate::runtime::key_costs::{self, Meter, Named};
 use crate::runtime::resume::go_on;
-use crate::runtime::service::{Awaited, Service};
+use crate::runtime::service::{Awaited, ReadyKeys, Service};
 use crate::runtime::spent::Spent;
 use crate::runtime::suspension::Slice;
 use crate::runtime::{dispatch, gate, rights, shown};
@@ -25,7 +25,7 @@ use crate::state::transaction::{Queued, Transaction};
 use crate::state::watched_keys::Watches;
 use crate::{Context, Entry, Error, HookFlags, JobProgress, Keys, Marks, Suspension, When};
 use nagi_proto::Args;
-use nagi_store::{Claim, ClaimProgress, Claiming, Intent, Store};
+use nagi_store::{Claim, ClaimProgress, Claiming, Database, Intent, Store};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
@@ -45,6 +45,8 @@ pub(super) struct Execution {
     is_committed: bool,
     /// The time and cost of the current request so far; the cost is counted for the request's keys.
     spent: Option<(Spent, Cost)>,
+    /// Keys that requests have made able to serve blocked clients.
+    ready: ReadyKeys,
 }
 
 /// The stage of an execution.
@@ -107,6 +109,7 @@ impl Execution {
             time: FrozenTime::default(),
             is_committed: false,
             spent: None,
+            ready: ReadyKeys::default(),
         }
     }
 
@@ -233,7 +236,8 @@ impl Execution {
         };
         let Some(request) = request else {
             add_written(cx, awaited);
-            let service = Service::new(cx, std::mem::take(awaited));
+            let ready = std::mem::take(&mut self.ready);
+            let service = Service::new(cx, std::mem::take(awaited), ready);
             self.stage = Stage::Serving(claim.hand_over(), service);
             return None;
         };
@@ -243,6 +247,7 @@ impl Execution {
         let (began, replies) = (Instant::now(), cx.reply.len());
         let is_counted = cx.hooks.reasons().contains(HookFlags::KEY_COSTS);
         let meter = is_counted.then(|| Meter::start(cx));
+        let database = cx.client.database;
         *suspension = run(cx, self.time, request, claim, suspended);
         let (spent, cost) =
             self.spent.get_or_insert_with(|| (Spent::since(began), Cost::default()));
@@ -257,6 +262,8 @@ impl Execution {
             spent.report(cx, (request.row, request.args()), ended);
             count_cost(cx, request, *cost);
             self.spent = None;
+            let db = cx.db.sibling(database).at(self.time.now_ms).claimed_by(claim);
+            note_ready(cx, db, request, &mut self.ready);
         }
         // Keys must not stay claimed until a client has read its replies, so replies are not
         // limited.
@@ -341,6 +348,22 @@ fn gather(
         *cursor = Cursor { request: cursor.request + 1, key: 0 };
     }
     true
+}
+
+/// Notes the keys of a request that can serve blocked clients now that it has ended.
+fn note_ready(cx: &Context<'_>, db: Database<'_>, request: &Queued, ready: &mut ReadyKeys) {
+    let blocked = &cx.hooks.blocked;
+    let Some(entry) = cx.server.commands().entries().get(request.row) else { return };
+    if blocked.is_empty() {
+        return;
+    }
+    if entry.command.flags.contains(Flags::WRITE) {
+        ready.note(blocked, db, &entry.command.keys, request.args());
+    }
+    if entry.command.flags.contains(Flags::RUNS_SCRIPTS) {
+        let written = cx.client.leased.iter().flat_map(|leased| &leased.written);
+        written.for_each(|name| ready.add(blocked, db, name));
+    }
 }
 
 /// Adds keys that scripts may have changed to those on which clients may be blocked.
