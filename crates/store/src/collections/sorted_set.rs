@@ -510,7 +510,7 @@ fn set_packed(packed: &mut Packed<Scores>, member: &Text<'_>, score: u64) {
     member.write(&mut element);
     let border = Border { score: ordered(score), member: Some(member), is_behind: false };
     let (_, bytes) = border.in_run(packed.read().elements().map(|it| it.element));
-    packed.insert(crate::packed::START + bytes, &element);
+    packed.insert(packed.read().start() + bytes, &element);
 }
 
 impl SortedTrees {

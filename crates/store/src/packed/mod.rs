@@ -1,8 +1,12 @@
 //! Small collections: all elements one after the other in one allocation.
 //!
 //! ```text
-//!   0  name of the encoding   1  elements   3  elements that expire   5  elements ->
+//!   0  name of the encoding   1  elements   2  elements ->
+//!
+//!   0  name, and LONG         1  elements   3  elements that expire   5  elements ->
 //! ```
+//!
+//! Most collections have at most 255 elements, none of which expires, and so the short header.
 //!
 //! Elements are encoded as in a tree's leaves (`tree/layout.rs`), except that no string is stored
 //! out of line: a collection with such a string is a tree. They are in insertion order; the
@@ -20,11 +24,12 @@ pub(crate) const MAX_PACKED_BYTES: usize = 2048;
 /// The bytes for which there is room at first; they are copied when the collection is stored.
 const FEW_BYTES: usize = 128;
 
-const NAME: usize = 0;
+/// Set in the first byte if the header is long.
+const LONG: u8 = 0x80;
 const ELEMENTS: usize = 1;
 const EXPIRING: usize = 3;
-/// The offset of the first element.
-pub(crate) const START: usize = 5;
+const SHORT_BYTES: usize = 2;
+const LONG_BYTES: usize = 5;
 
 /// A packed collection borrowed for reading.
 #[derive(Debug)]
@@ -66,19 +71,31 @@ impl<'a, L: Layout> PackedRef<'a, L> {
         usize::from(u16::from_le_bytes(bytes.copied().unwrap_or_default()))
     }
 
+    fn is_long(self) -> bool {
+        self.bytes.first().is_some_and(|first| first & LONG != 0)
+    }
+
+    /// Returns the offset of the first element.
+    pub(crate) fn start(self) -> usize {
+        if self.is_long() { LONG_BYTES } else { SHORT_BYTES }
+    }
+
     /// Returns the byte that encodes the encoding's name.
     pub(crate) fn name(self) -> u8 {
-        self.bytes.get(NAME).copied().unwrap_or_default()
+        self.bytes.first().copied().unwrap_or_default() & !LONG
     }
 
     /// Returns the number of elements.
     pub(crate) fn len(self) -> usize {
-        self.number(ELEMENTS)
+        if self.is_long() {
+            return self.number(ELEMENTS);
+        }
+        usize::from(self.bytes.get(ELEMENTS).copied().unwrap_or_default())
     }
 
     /// Returns the number of elements that expire.
     pub(crate) fn expiring(self) -> usize {
-        self.number(EXPIRING)
+        if self.is_long() { self.number(EXPIRING) } else { 0 }
     }
 
     /// Returns the whole stored form.
@@ -89,8 +106,8 @@ impl<'a, L: Layout> PackedRef<'a, L> {
     /// Iterates over its elements in order.
     #[inline]
     pub(crate) fn elements(self) -> impl Iterator<Item = At<'a>> {
-        let mut start = START;
-        split::<L>(rest(self.bytes, START)).map(move |element| {
+        let mut start = self.start();
+        split::<L>(rest(self.bytes, start)).map(move |element| {
             let at = At { start, element };
             start += element.len();
             at
@@ -115,7 +132,7 @@ impl<L: Layout> Packed<L> {
     /// Creates a collection without elements.
     pub(crate) fn new(name: u8) -> Self {
         let mut bytes = Vec::with_capacity(FEW_BYTES);
-        bytes.extend_from_slice(&[name, 0, 0, 0, 0]);
+        bytes.extend_from_slice(&[name, 0]);
         Packed { bytes, layout: PhantomData }
     }
 
@@ -135,7 +152,7 @@ impl<L: Layout> Packed<L> {
     }
 
     pub(crate) fn set_name(&mut self, name: u8) {
-        self.bytes.first_mut().into_iter().for_each(|byte| *byte = name);
+        self.bytes.first_mut().into_iter().for_each(|byte| *byte = *byte & LONG | name);
     }
 
     /// Whether there is room for this many more bytes.
@@ -176,8 +193,7 @@ impl<L: Layout> Packed<L> {
                 expiring += usize::from(expires::<L>(element));
             }
         }
-        kept.set_number(ELEMENTS, elements);
-        kept.set_number(EXPIRING, expiring);
+        kept.set_counts(elements, expiring);
         *self = kept;
     }
 
@@ -185,8 +201,8 @@ impl<L: Layout> Packed<L> {
         let before = rest(&self.bytes, start).get(..len).unwrap_or(&[]);
         let counts = |it: &[u8]| [usize::from(!it.is_empty()), usize::from(expires::<L>(it))];
         let [[elements, expiring], [more, more_expiring]] = [counts(before), counts(element)];
-        self.set_number(ELEMENTS, self.read().len() + more - elements);
-        self.set_number(EXPIRING, self.read().expiring() + more_expiring - expiring);
+        let elements = self.read().len() + more - elements;
+        let expiring = self.read().expiring() + more_expiring - expiring;
         if len == element.len() {
             let to = self.bytes.get_mut(start..start + len);
             to.into_iter().for_each(|to| to.copy_from_slice(element));
@@ -196,6 +212,23 @@ impl<L: Layout> Packed<L> {
         } else {
             drop(self.bytes.splice(start..start + len, element.iter().copied()));
         }
+        // Last, since a longer header moves the elements.
+        self.set_counts(elements, expiring);
+    }
+
+    fn set_counts(&mut self, elements: usize, expiring: usize) {
+        if !self.read().is_long() {
+            if let (Ok(few), 0, Some(to)) =
+                (u8::try_from(elements), expiring, self.bytes.get_mut(ELEMENTS))
+            {
+                *to = few;
+                return;
+            }
+            drop(self.bytes.splice(ELEMENTS..SHORT_BYTES, [0; LONG_BYTES - ELEMENTS]));
+            self.bytes.first_mut().into_iter().for_each(|byte| *byte |= LONG);
+        }
+        self.set_number(ELEMENTS, elements);
+        self.set_number(EXPIRING, expiring);
     }
 
     fn set_number(&mut self, at: usize, number: usize) {
@@ -206,4 +239,54 @@ impl<L: Layout> Packed<L> {
 
 fn expires<L: Layout>(element: &[u8]) -> bool {
     !element.is_empty() && L::expires_at_ms(element) > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::layout::{Fields, Members, write_expiry};
+
+    fn item(text: &str) -> Vec<u8> {
+        let mut item = Vec::new();
+        Text::new(text.as_bytes()).write(&mut item);
+        item
+    }
+
+    #[test]
+    fn header_grows_with_the_number_of_elements() {
+        let mut packed = Packed::<Members>::new(3);
+        let members: Vec<Vec<u8>> = (0..300).map(|it| item(&it.to_string())).collect();
+        for (count, member) in (1..).zip(&members) {
+            packed.insert(packed.end(), member);
+            packed.set_name(3);
+            assert_eq!((packed.read().name(), packed.read().len()), (3, count));
+            assert_eq!(packed.read().start(), if count < 256 { 2 } else { 5 });
+        }
+        let found: Vec<&[u8]> = packed.read().elements().map(|it| it.element).collect();
+        assert_eq!(found, members);
+        packed.retain(|element| element == members[299]);
+        assert_eq!((packed.read().as_bytes().len(), packed.read().len()), (5, 1));
+    }
+
+    #[test]
+    fn header_grows_when_an_element_expires() {
+        let mut packed = Packed::<Fields>::new(2);
+        let field = |name, at_ms| {
+            let mut element = Vec::new();
+            write_expiry(at_ms, &mut element);
+            [element, item(name), item("value")].concat()
+        };
+        packed.insert(packed.end(), &field("a", 0));
+        packed.insert(packed.end(), &field("b", 0));
+        let find = |packed: &Packed<Fields>| {
+            packed.read().find(&Text::new(b"a")).map(|it| (it.start, it.element.to_vec()))
+        };
+        for (at_ms, start, expiring) in [(0, 2, 0), (1_000, 5, 1), (0, 5, 0)] {
+            let (before, _) = find(&packed).unwrap();
+            packed.replace(before, &field("a", at_ms));
+            assert_eq!(find(&packed), Some((start, field("a", at_ms))));
+            let read = packed.read();
+            assert_eq!((read.name(), read.len(), read.expiring()), (2, 2, expiring));
+        }
+    }
 }
