@@ -9,6 +9,7 @@ mod acl;
 mod administration;
 mod bitmap;
 mod blocking;
+mod blocking_order;
 mod calm;
 mod claims;
 mod client_command;

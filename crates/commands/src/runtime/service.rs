@@ -4,7 +4,6 @@
 use crate::Context;
 use crate::registry::keys::Keys;
 use crate::runtime::gate::make_room;
-use crate::runtime::multi_key;
 use crate::runtime::rights;
 use crate::runtime::suspension::Slice;
 use crate::runtime::tracking;
@@ -74,6 +73,10 @@ impl Awaited {
     }
 }
 
+/// The keys of a command whose order is noted: looking at very many would take long. The others are
+/// served last.
+const MOST_KEYS: usize = 256;
+
 /// Keys in the order in which the commands of a transaction or a script made them able to serve
 /// blocked clients, each with its database. Clients that wait for several keys are served in this
 /// order.
@@ -92,13 +95,13 @@ impl ReadyKeys {
         keys: &Keys,
         args: Args<'_>,
     ) {
-        // Looking at very many keys would take long; they are served last.
-        if blocked.is_empty() || multi_key::is_long(keys, args) {
+        if blocked.is_empty() {
             return;
         }
-        let written = keys.all_groups().into_iter().filter(|it| it.intent() == Intent::Write);
+        let written = keys.all_groups().iter().filter(|it| it.intent() == Intent::Write);
         let positions = written.flat_map(|group| group.positions(args));
-        positions.filter_map(|at| args.get(at)).for_each(|name| self.add(blocked, db, name));
+        let names = positions.filter_map(|at| args.get(at)).take(MOST_KEYS);
+        names.for_each(|name| self.add(blocked, db, name));
     }
 
     /// Returns these names with those of ready keys first.
