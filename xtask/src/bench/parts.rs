@@ -29,6 +29,9 @@ pub(super) struct Measured {
     pub(super) details: Option<Table>,
 }
 
+/// The reports whose tables the README contains as well.
+const IN_README: [&str; 2] = ["collections-elements", "collections-requests"];
+
 /// A part of a benchmark.
 pub(super) struct Part {
     /// The value of `--only` that selects the part.
@@ -53,18 +56,16 @@ pub(super) fn measure(
         let Measured { tables, details } = (part.measure)(&contestants, arguments)?;
         let results = details.as_ref().map_or(&tables[..], std::slice::from_ref);
         println!("bench: {} took {} s", part.name, start.elapsed().as_secs());
-        let mut table = format!("### {}\n\n", part.title);
-        for one in &tables {
-            table.push_str(&format!("{one}\n"));
-        }
+        let all: String = tables.iter().map(|table| format!("{table}\n")).collect();
+        let is_in_readme = IN_README.contains(&part.report);
         report(&Report {
             name: part.report,
             document: DOCUMENT,
             details: details.as_ref().map_or(String::new(), Table::to_string),
-            summary: String::new(),
+            summary: if is_in_readme { all.trim_end().to_owned() } else { String::new() },
             results: results.iter().flat_map(Table::to_json).collect(),
             pictures: Vec::new(),
-            table,
+            table: format!("### {}\n\n{all}", part.title),
         })?;
     }
     Ok(())
