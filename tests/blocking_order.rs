@@ -53,3 +53,33 @@ fn check_service(server: &Server, requests: &[Vec<&str>], is_queued: bool) {
     let keys = [key(&mut one), key(&mut two)].map(Option::unwrap_or_default);
     assert_eq!(keys, ["k3", "k1"], "{requests:?} queued: {is_queued}");
 }
+
+#[test]
+fn a_stream_without_new_entries_ends_no_wait() {
+    for server in [Server::nagi(), Server::redis()] {
+        for requests in [
+            &["LPUSH a 1", "XDEL b 1-1"][..],
+            &["MULTI", "LPUSH a 1", "RPUSH b x", "EXEC"],
+            &["MULTI", "EXPIRE b 100", "LPUSH a 1", "EXEC"],
+            &["LPUSH a 1", "XGROUP CREATE b g $"],
+            &["LPUSH a 1", "SELECT 1", "FLUSHDB", "SWAPDB 2 3", "SELECT 0"],
+        ] {
+            check_wait(&server, requests);
+        }
+    }
+}
+
+/// Checks that a client that waits for the streams `a` and `b` is not told of the list `a` before
+/// `b` has a new entry.
+fn check_wait(server: &Server, requests: &[&str]) {
+    let [mut runner, mut waiter] = [(); 2].map(|()| server.connect_resp());
+    runner.run("FLUSHALL");
+    runner.run("XADD b 1-1 f v");
+    waiter.send("XREAD BLOCK 0 STREAMS a b $ $\r\n");
+    until_blocked(&mut runner, 1);
+    requests.iter().for_each(|request| drop(runner.run(request)));
+    assert_eq!(runner.info::<u32>("blocked_clients"), 1, "{requests:?}");
+    runner.run("XADD b * f v");
+    // Redis 8 reports the list, Redis 7 sends the entry.
+    waiter.reply();
+}

@@ -146,6 +146,25 @@ fn the_encoding_follows_the_settings() {
     ]);
 }
 
+/// As in Redis 8, a hash is a table if a request gives it more fields than a listpack may have,
+/// even if some of them are the same.
+#[test]
+fn the_encoding_follows_the_number_of_given_fields() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    for (given, encoding) in
+        [(3, "listpack"), (512, "listpack"), (513, "hashtable"), (700, "hashtable")]
+    {
+        let pairs: Vec<String> = (0..given).map(|it| format!("{} v", it % 100)).collect();
+        for command in ["HSET k".to_owned(), format!("HSETEX k FIELDS {given}")] {
+            client.run("DEL k");
+            client.run(&format!("{command} {}", pairs.join(" ")));
+            assert_eq!(client.run("HLEN k").integer(), given.min(100), "{command}");
+            assert_eq!(client.run("OBJECT ENCODING k").text(), encoding, "{command} of {given}");
+        }
+    }
+}
+
 /// Returns the fields and values of `key`, as returned by HSCAN.
 fn scanned(client: &mut harness::Connection, key: &str, options: &str) -> Vec<(String, String)> {
     let (mut cursor, mut found) = ("0".to_owned(), Vec::new());

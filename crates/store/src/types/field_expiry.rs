@@ -285,7 +285,7 @@ impl Database<'_> {
         key: Key<'_>,
         pairs: &[Pair<'_>],
         (expiry, when): (FieldExpiry, FieldsWhen),
-        limits: HashLimits,
+        (expected, limits): (usize, HashLimits),
     ) -> Result<bool, WrongType> {
         let now_ms = self.now_ms();
         self.write(key, |slot| {
@@ -312,7 +312,7 @@ impl Database<'_> {
                 return Ok(true);
             }
             slot.change_collection(|hash: &mut Hash, blocks| {
-                hash.expect(pairs.len(), limits);
+                hash.expect(expected, limits);
                 for (name, value) in pairs {
                     hash.set(name, value, (expiry, now_ms), limits, blocks);
                 }

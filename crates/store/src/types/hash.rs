@@ -21,7 +21,7 @@ impl Slot<'_> {
     fn set_fields(
         &mut self,
         pairs: &[Pair<'_>],
-        limits: HashLimits,
+        (expected, limits): (usize, HashLimits),
         event: Option<Event>,
     ) -> Result<usize, WrongType> {
         let expiry = (FieldExpiry::Never, self.now_ms());
@@ -29,7 +29,7 @@ impl Slot<'_> {
             let set = |hash: &mut Hash, (name, value): &Pair<'_>| {
                 hash.set(name, value, expiry, limits, blocks)
             };
-            hash.expect(pairs.len(), limits);
+            hash.expect(expected, limits);
             let added = pairs.iter().filter(|pair| set(hash, pair)).count();
             (added, pairs.len() as u32)
         })?;
@@ -59,8 +59,8 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// Sets fields of a hash, which is created if there is none (HSET), and records `event`.
-    /// Returns how many of them are new.
+    /// Sets fields of a hash, which is created if there is none (HSET), and records `event`. The
+    /// whole request has `expected` of them. Returns how many of them are new.
     ///
     /// # Errors
     /// The value is not a hash.
@@ -68,10 +68,10 @@ impl Database<'_> {
         &self,
         key: Key<'_>,
         pairs: &[Pair<'_>],
-        limits: HashLimits,
+        (expected, limits): (usize, HashLimits),
         event: Option<Event>,
     ) -> Result<usize, WrongType> {
-        self.write(key, |slot| slot.set_fields(pairs, limits, event))
+        self.write(key, |slot| slot.set_fields(pairs, (expected, limits), event))
     }
 
     /// Sets a field that the hash does not have yet (HSETNX). Returns whether it was set.
@@ -89,7 +89,7 @@ impl Database<'_> {
             let is_there = slot.hash()?.is_some_and(|hash| hash.get(&pair.0, now_ms).is_some());
             if !is_there {
                 self.counters.expired_fields.add(slot.note_due_field(&pair.0)?);
-                slot.set_fields(std::slice::from_ref(pair), limits, Some(Event::HSet))?;
+                slot.set_fields(std::slice::from_ref(pair), (1, limits), Some(Event::HSet))?;
             }
             Ok(!is_there)
         })

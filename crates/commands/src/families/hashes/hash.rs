@@ -62,10 +62,10 @@ fn set_fields<'a>(
         return set_many_fields(cx, command, answer);
     }
     let added = if count == 1 {
-        cx.db.set_fields(key, &[pair(args, 2)], limits, Some(Event::HSet))?
+        cx.db.set_fields(key, &[pair(args, 2)], (1, limits), Some(Event::HSet))?
     } else {
         let pairs: Vec<_> = (2..args.len()).step_by(2).map(|at| pair(args, at)).collect();
-        cx.db.set_fields(key, &pairs, limits, Some(Event::HSet))?
+        cx.db.set_fields(key, &pairs, (count, limits), Some(Event::HSet))?
     };
     answer(&mut cx.reply, added);
     Ok(())
@@ -84,7 +84,7 @@ fn set_many_fields(
             let end = args.len().min(at + 2 * FIELDS_PER_HOLD);
             let pairs: Vec<_> = (at..end).step_by(2).map(|at| pair(args, at)).collect();
             let event = (at == 2).then_some(Event::HSet);
-            added += cx.db.set_fields(key, &pairs, limits, event)?;
+            added += cx.db.set_fields(key, &pairs, (args.len() / 2 - 1, limits), event)?;
             at = end;
             if slice.is_over() && at < args.len() {
                 return Ok(false);

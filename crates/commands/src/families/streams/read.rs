@@ -147,11 +147,8 @@ struct Reading {
 }
 
 impl Reading {
-    fn read(
-        &self,
-        db: Database<'_>,
-        may_take: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Streams, WrongType> {
+    /// Returns the entries of the streams, and whether a value is of another type.
+    fn read(&self, db: Database<'_>, may_take: &dyn Fn(&[u8]) -> bool) -> (Streams, bool) {
         let keys: Vec<_> = self.keys.iter().map(|name| db.key(name)).collect();
         let streams = match multi_key::are_long(&keys) {
             // Latches of so many keys would delay all clients. A new request has claimed the keys;
@@ -159,15 +156,17 @@ impl Reading {
             true => keys.iter().map(|key| db.stream(*key)).collect(),
             false => db.streams(&keys),
         };
-        let mut read = Streams::new();
+        let (mut read, mut has_wrong_type) = (Streams::new(), false);
         for ((name, after), stream) in self.keys.iter().zip(&self.after).zip(streams) {
             if !may_take(name) {
-                if has_other_type(db, name, Kind::Stream) {
-                    return Err(WrongType);
-                }
+                has_wrong_type |= has_other_type(db, name, Kind::Stream);
                 continue;
             }
-            let Some(stream) = stream? else { continue };
+            let Ok(stream) = stream else {
+                has_wrong_type = true;
+                continue;
+            };
+            let Some(stream) = stream else { continue };
             let after = match after {
                 After::Id(id) => *id,
                 After::LastButOne => stream.last_entry_id().previous().unwrap_or_default(),
@@ -178,7 +177,7 @@ impl Reading {
                 read.push((Name::clone(name), entries));
             }
         }
-        Ok(read)
+        (read, has_wrong_type)
     }
 }
 
@@ -198,9 +197,23 @@ impl Wanted for Reading {
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Taken> {
         match self.read(db, may_take) {
-            Err(WrongType) => Some(Taken::WrongType),
-            Ok(streams) => (!streams.is_empty()).then_some(Taken::Streams(streams)),
+            (_, true) => Some(Taken::WrongType),
+            (streams, false) => (!streams.is_empty()).then_some(Taken::Streams(streams)),
         }
+    }
+
+    fn begin_to_take(
+        &self,
+        db: Database<'_>,
+        _: &Limits,
+        may_take: &dyn Fn(&[u8]) -> bool,
+    ) -> FirstStep {
+        FirstStep::Complete(match self.read(db, may_take) {
+            // As in Redis, a key of another type is noticed when a stream gets entries.
+            (streams, _) if streams.is_empty() => None,
+            (_, true) => Some(Taken::WrongType),
+            (streams, false) => Some(Taken::Streams(streams)),
+        })
     }
 }
 
