@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -13,6 +14,11 @@ use super::template::Template;
 use super::usage::CpuTime;
 
 const CONNECTIONS: usize = 50;
+/// More numbers than requests are sent in one run.
+const NUMBERS_OF_A_RUN: u64 = 1 << 24;
+
+/// The first number of the next run.
+static STARTED: AtomicU64 = AtomicU64::new(0);
 
 /// The load of each connection.
 pub(super) struct Load<'a> {
@@ -70,7 +76,9 @@ impl<'a> Clients<'a> {
     fn connect(address: SocketAddr, load: &'a Load<'a>) -> Result<Self> {
         let streams = (0..CONNECTIONS).map(|_| connect(address)).collect::<Result<_>>()?;
         let templates = load.requests.iter().map(|it| Template::new(it)).collect();
-        let mut clients = Clients { load, templates, streams, next: 0, buffer: vec![0; 1 << 20] };
+        // Elements of one repetition are new in the next one, too.
+        let next = STARTED.fetch_add(NUMBERS_OF_A_RUN, Ordering::Relaxed);
+        let mut clients = Clients { load, templates, streams, next, buffer: vec![0; 1 << 20] };
         for stream in &mut clients.streams {
             for words in load.opening {
                 stream.write_all(&encoded(words))?;
