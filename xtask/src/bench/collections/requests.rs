@@ -26,12 +26,27 @@ struct Workload {
     asked: f64,
 }
 
-const WORKLOADS: [Workload; 11] = [
+const WORKLOADS: [Workload; 14] = [
     Workload { name: "LPUSH", words: "LPUSH list:{key} element:{}", asked: 0.7 },
-    Workload { name: "SADD", words: "SADD set:{key} element:{}", asked: 0.7 },
-    Workload { name: "HSET", words: "HSET hash:{key} field:{} value", asked: 0.7 },
+    Workload { name: "SADD of a new member", words: "SADD set:{key} element:{}", asked: 0.7 },
+    Workload { name: "HSET of a new field", words: "HSET hash:{key} field:{} value", asked: 0.7 },
     Workload { name: "HGET", words: "HGET fields member:{index}", asked: 0.7 },
-    Workload { name: "ZADD", words: "ZADD sorted:{key} {} element:{}", asked: 0.7 },
+    Workload { name: "ZADD of a new member", words: "ZADD sorted:{key} {} element:{}", asked: 0.7 },
+    Workload {
+        name: "SADD of an existing member",
+        words: "SADD members member:{index}",
+        asked: 0.7,
+    },
+    Workload {
+        name: "HSET of an existing field",
+        words: "HSET fields member:{index} value::{index}",
+        asked: 0.7,
+    },
+    Workload {
+        name: "ZADD of an existing member",
+        words: "ZADD scores {key} member:{index}",
+        asked: 0.7,
+    },
     Workload { name: "ZSCORE", words: "ZSCORE scores member:{index}", asked: 1.0 },
     Workload { name: "LRANGE_100", words: "LRANGE elements 0 99", asked: 0.85 },
     Workload { name: "ZRANGE_100", words: "ZRANGE scores 0 99", asked: 0.85 },
@@ -69,6 +84,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
 fn prepare(address: SocketAddr) -> Result<()> {
     let mut sender = Sender::new(address)?;
     Kind::Hash.fill(&mut sender, "fields", 0, ELEMENTS)?;
+    Kind::Set.fill(&mut sender, "members", 0, ELEMENTS)?;
     Kind::SortedSet.fill(&mut sender, "scores", 0, ELEMENTS)?;
     Kind::ListByRpush.fill(&mut sender, "elements", 0, ELEMENTS)?;
     sender.flush()
