@@ -7,10 +7,10 @@ use super::Name;
 use crate::packed::{At, Packed, PackedRef};
 use crate::tree::blocks::Blocks;
 use crate::tree::layout::Layout;
+use crate::tree::leaf::Purpose;
 use crate::tree::root::Tree;
 use crate::tree::scored::{
-    self, Border, Index, Purpose, Scores, ordered, read_score, short_hash, signed_score,
-    written_score,
+    self, Border, Index, Scores, ordered, read_score, short_hash, signed_score, written_score,
 };
 use crate::value::item::{Item, OwnedText, Text};
 use crate::value::string::StringValue;

@@ -1,7 +1,7 @@
 //! Trees ordered by hash: sets and hashes.
 
 use super::layout::{Fields, Layout, Members, UNORDERED_BITS, expiry_bytes, key_of, rest};
-use super::leaf::{Group, Leaf, LeafPosition};
+use super::leaf::{Group, Leaf, LeafPosition, Purpose};
 use super::root::{FoundLeaf, Tree};
 use crate::value::item::Text;
 
@@ -37,27 +37,14 @@ impl<L: Keyed> Tree<L> {
     /// Returns the element with this name.
     #[inline]
     pub(crate) fn get(&self, name: &Text<'_>) -> Option<&[u8]> {
-        self.lookup(name, key_of(name.source())).element
+        self.lookup(name, key_of(name.source()), Purpose::Read).element
     }
 
     /// Looks up the element with this name, whose hash gives the order key `key`.
     #[inline]
-    pub(crate) fn lookup(&self, name: &Text<'_>, key: u64) -> Lookup<'_> {
+    pub(crate) fn lookup(&self, name: &Text<'_>, key: u64, purpose: Purpose) -> Lookup<'_> {
         let found = self.descend_uncounted(|inner| inner.child_of(key));
-        let (spot, element) = find_in::<L>(found.leaf, name, key);
-        Lookup { found, spot, element }
-    }
-
-    /// The same as [`Tree::lookup`], before an element is inserted if there is none of this name.
-    #[inline]
-    fn lookup_to_insert(&self, name: &Text<'_>, key: u64) -> Lookup<'_> {
-        let found = self.descend_uncounted(|inner| inner.child_of(key));
-        if found.leaf.groups() > 0 {
-            let group = found.leaf.group_of(key);
-            found.leaf.prefetch_group(group);
-            found.leaf.prefetch_moved(group);
-        }
-        let (spot, element) = find_in::<L>(found.leaf, name, key);
+        let (spot, element) = find_in::<L>(found.leaf, name, key, purpose);
         Lookup { found, spot, element }
     }
 
@@ -66,7 +53,7 @@ impl<L: Keyed> Tree<L> {
     pub(crate) fn set(&mut self, name: &Text<'_>, element: &[u8]) -> bool {
         let key = key_of(name.source());
         loop {
-            let Lookup { found, spot, element: before } = self.lookup_to_insert(name, key);
+            let Lookup { found, spot, element: before } = self.lookup(name, key, Purpose::Insert);
             let is_new = before.is_none();
             let done = if is_new {
                 let place = self.place(&found, spot, element.len());
@@ -86,7 +73,7 @@ impl<L: Keyed> Tree<L> {
     pub(crate) fn insert_new(&mut self, name: &Text<'_>, element: &[u8]) -> bool {
         let key = key_of(name.source());
         loop {
-            let Lookup { found, spot, element: before } = self.lookup_to_insert(name, key);
+            let Lookup { found, spot, element: before } = self.lookup(name, key, Purpose::Insert);
             if before.is_some() {
                 return false;
             }
@@ -99,7 +86,8 @@ impl<L: Keyed> Tree<L> {
 
     /// Removes the element with this name. Returns whether it existed.
     pub(crate) fn delete(&mut self, name: &Text<'_>) -> bool {
-        let Lookup { found, spot, element } = self.lookup(name, key_of(name.source()));
+        let Lookup { found, spot, element } =
+            self.lookup(name, key_of(name.source()), Purpose::Read);
         let (path, is_there) = (found.path, element.is_some());
         if is_there {
             self.remove(&path, spot);
@@ -123,12 +111,13 @@ fn find_in<'a, L: Keyed>(
     leaf: Leaf<'a>,
     name: &Text<'_>,
     key: u64,
+    purpose: Purpose,
 ) -> (LeafPosition, Option<&'a [u8]>) {
     if leaf.groups() == 0 {
         return (leaf.spot::<L>(0), None);
     }
     let group = leaf.group_of(key);
-    leaf.prefetch_group(group);
+    leaf.prefetch_group(group, purpose);
     let (search, bytes) = (name.search(), leaf.group_bytes(group));
     let Group { start, elements, .. } = leaf.group(group);
     let (mut index, mut at) = (0, 0);

@@ -58,6 +58,14 @@ pub(crate) struct LeafPosition {
     pub(crate) start: usize,
 }
 
+/// What a search is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Read,
+    /// To insert the element if there is none.
+    Insert,
+}
+
 /// The amounts that an element adds to its leaf's counters.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
@@ -183,18 +191,16 @@ impl<'a> Leaf<'a> {
         self.0.get(self.group(group).start..self.group_end(group)).unwrap_or(&[])
     }
 
-    /// Prefetches the elements of a group, which a search reads one after the other.
+    /// Prefetches the elements of a group, which a search reads one after the other, and those that
+    /// an insertion at its end moves.
     #[inline]
-    pub(crate) fn prefetch_group(self, group: usize) {
+    pub(crate) fn prefetch_group(self, group: usize, purpose: Purpose) {
         prefetch_all(self.group_bytes(group));
-    }
-
-    /// Prefetches the elements that an insertion at the end of a group moves.
-    #[inline]
-    pub(crate) fn prefetch_moved(self, group: usize) {
-        let (first, at, end) = (self.first(), self.group_end(group), self.end());
-        let moved = if is_nearer_to_start(first, at, end) { first..at } else { at..end };
-        prefetch_all(self.0.get(moved).unwrap_or(&[]));
+        if purpose == Purpose::Insert {
+            let (first, at, end) = (self.first(), self.group_end(group), self.end());
+            let moved = if is_nearer_to_start(first, at, end) { first..at } else { at..end };
+            prefetch_all(self.0.get(moved).unwrap_or(&[]));
+        }
     }
 
     /// Returns the last group whose key is not above `key`, or the first group.

@@ -7,7 +7,7 @@
 
 use super::inner::Inner;
 use super::layout::{Layout, hash, rest};
-use super::leaf::{Leaf, LeafPosition};
+use super::leaf::{Leaf, LeafPosition, Purpose};
 use super::node::Node;
 use super::root::{FoundLeaf, Path, Tree};
 use crate::value::item::{Item, Text, item_bytes};
@@ -160,14 +160,6 @@ impl Border<'_> {
     }
 }
 
-/// What a lookup in the index is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Read,
-    /// To insert the score if there is none.
-    Insert,
-}
-
 /// The position of a bound in a tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoundPosition<'a> {
@@ -218,8 +210,7 @@ impl Tree<Scores> {
         let leaf = self.descend_uncounted(|inner| inner.child_of(score)).leaf;
         if leaf.groups() > 0 {
             let group = leaf.group_of(score);
-            leaf.prefetch_group(group);
-            leaf.prefetch_moved(group);
+            leaf.prefetch_group(group, Purpose::Insert);
         }
     }
 
@@ -282,10 +273,7 @@ impl Tree<Index> {
             return None;
         }
         let group = leaf.group_of(key);
-        leaf.prefetch_group(group);
-        if purpose == Purpose::Insert {
-            leaf.prefetch_moved(group);
-        }
+        leaf.prefetch_group(group, purpose);
         let (elements, _) = leaf.group_bytes(group).as_chunks::<INDEXED_BYTES>();
         let start = leaf.group(group).start;
         for (index, element) in elements.iter().enumerate() {
@@ -382,7 +370,7 @@ fn spot_in(leaf: Leaf<'_>, border: Border<'_>, at: Border<'_>) -> LeafPosition {
         leaf.group_elements::<Scores>(group).next().is_some_and(|it| border.is_behind(it))
     };
     let group = last_before(first, after, is_before);
-    leaf.prefetch_group(group);
+    leaf.prefetch_group(group, Purpose::Read);
     let (index, bytes) = at.in_run(leaf.group_elements::<Scores>(group));
     LeafPosition { group, index, start: leaf.group(group).start + bytes }
 }
