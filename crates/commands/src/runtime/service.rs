@@ -73,9 +73,9 @@ impl Awaited {
     }
 }
 
-/// The keys of a command whose order is noted: looking at very many would take long. The others are
-/// served last.
-const MOST_KEYS: usize = 256;
+/// The number of a command's keys whose order is noted: looking at very many would take long. The
+/// clients of its other keys are served last.
+const NOTED_KEYS: usize = 256;
 
 /// Keys in the order in which the commands of a transaction or a script made them able to serve
 /// blocked clients, each with its database. Clients that wait for several keys are served in this
@@ -100,12 +100,12 @@ impl ReadyKeys {
         }
         let written = keys.all_groups().iter().filter(|it| it.intent() == Intent::Write);
         let positions = written.flat_map(|group| group.positions(args));
-        let names = positions.filter_map(|at| args.get(at)).take(MOST_KEYS);
+        let names = positions.filter_map(|at| args.get(at)).take(NOTED_KEYS);
         names.for_each(|name| self.add(blocked, db, name));
     }
 
-    /// Returns these names with those of ready keys first.
-    pub(crate) fn first(&self, names: Vec<Name>) -> Vec<Name> {
+    /// Returns the names of the ready keys, followed by `names`.
+    pub(crate) fn followed_by(&self, names: Vec<Name>) -> Vec<Name> {
         let ready = self.order.iter().map(|(name, _)| Arc::clone(name));
         ready.chain(names).collect()
     }

@@ -103,7 +103,7 @@ pub(super) struct Run {
     /// The claimed keys; only the changed ones if everything is claimed.
     pub(super) held: HeldKeys,
     holds_everything: bool,
-    /// Those that its commands have made able to serve blocked clients.
+    /// The keys that its commands have made able to serve blocked clients.
     pub(super) ready: ReadyKeys,
     /// Whether its commands may have changed any key.
     pub(super) may_change_everything: bool,

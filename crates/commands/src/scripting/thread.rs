@@ -542,7 +542,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let blocked = &server.hooks().blocked;
         let (awaited, written) = run.awaited(server.store(), context, blocked);
         if is_leased {
-            outcome.written = run.ready.first(written);
+            outcome.written = run.ready.followed_by(written);
             outcome.joint = Some(run.claim);
         } else {
             let ready = std::mem::take(&mut run.ready);

@@ -132,21 +132,17 @@ impl<'a> SortedSetRef<'a> {
 
     /// Returns the score of a member.
     pub fn score(self, member: &Text<'_>) -> Option<f64> {
-        self.written(member).map(|(score, _)| read_score(score))
+        self.written(member, Purpose::Read).map(|(score, _)| read_score(score))
     }
 
     /// Returns the rank of a member, and its score.
     pub fn rank(self, member: &Text<'_>) -> Option<(u64, f64)> {
-        let (score, rank) = self.written(member)?;
+        let (score, rank) = self.written(member, Purpose::Read)?;
         Some((rank, read_score(score)))
     }
 
     /// Returns a member's stored score, with the sign of a zero, and its rank.
-    fn written(self, member: &Text<'_>) -> Option<(u64, u64)> {
-        self.look_up(member, Purpose::Read)
-    }
-
-    fn look_up(self, member: &Text<'_>, purpose: Purpose) -> Option<(u64, u64)> {
+    fn written(self, member: &Text<'_>, purpose: Purpose) -> Option<(u64, u64)> {
         match self.0 {
             SortedSetForm::Packed(packed) => {
                 let (rank, at) = find_packed(packed, member)?;
@@ -158,7 +154,7 @@ impl<'a> SortedSetRef<'a> {
                     found = trees.scores.find(score, member);
                     found.is_some()
                 };
-                trees.index.look_up(short_hash(member.source()), purpose, is_it)?;
+                trees.index.find(short_hash(member.source()), purpose, is_it)?;
                 found.map(|found| (found.score, found.rank))
             }
         }
@@ -390,7 +386,7 @@ impl SortedSet {
         limits: SortedSetLimits,
         blocks: &Arc<Blocks>,
     ) -> (Option<f64>, Option<f64>) {
-        let before = self.read().look_up(member, Purpose::Insert).map(|it| it.0);
+        let before = self.read().written(member, Purpose::Insert).map(|it| it.0);
         let chosen = choose(before.map(read_score));
         if let Some(score) = chosen {
             self.replace(member, before, score, limits, blocks);
@@ -470,7 +466,7 @@ impl SortedSet {
 
     /// Removes a member. Returns its score.
     pub(crate) fn remove(&mut self, member: &Text<'_>) -> Option<f64> {
-        let score = self.read().written(member)?.0;
+        let score = self.read().written(member, Purpose::Read)?.0;
         match self {
             SortedSet::Packed(packed) => {
                 let found = find_packed(packed.read(), member).map(|(_, at)| at.start);

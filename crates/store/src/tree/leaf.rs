@@ -209,7 +209,7 @@ impl<'a> Leaf<'a> {
         let (mut from, mut to) = (0, self.groups());
         while to - from > 1 {
             let middle = usize::midpoint(from, to);
-            // A branch, so that the processor reads ahead: most leaves are not in its cache.
+            // A branch, so that the processor speculates instead of waiting for each key.
             if self.key(middle) <= key { from = middle } else { to = middle }
         }
         from

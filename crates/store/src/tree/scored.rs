@@ -253,16 +253,6 @@ impl Tree<Index> {
     pub(crate) fn find(
         &self,
         hash: u32,
-        is_it: impl FnMut(u64) -> bool,
-    ) -> Option<(Path, LeafPosition, u64)> {
-        self.look_up(hash, Purpose::Read, is_it)
-    }
-
-    /// The same as [`Tree::find`], for a purpose.
-    #[inline]
-    pub(crate) fn look_up(
-        &self,
-        hash: u32,
         purpose: Purpose,
         mut is_it: impl FnMut(u64) -> bool,
     ) -> Option<(Path, LeafPosition, u64)> {
@@ -311,7 +301,7 @@ impl Tree<Index> {
 
     /// Replaces a score under a hash, which must exist.
     pub(crate) fn change(&mut self, hash: u32, from: u64, to: u64) {
-        while let Some((path, spot, _)) = self.find(hash, |score| score == from) {
+        while let Some((path, spot, _)) = self.find(hash, Purpose::Read, |score| score == from) {
             if self.replace(&path, spot, &indexed(hash, to)) {
                 return;
             }
@@ -320,7 +310,7 @@ impl Tree<Index> {
 
     /// Removes a score under a hash.
     pub(crate) fn take(&mut self, hash: u32, score: u64) {
-        if let Some((path, spot, _)) = self.find(hash, |it| it == score) {
+        if let Some((path, spot, _)) = self.find(hash, Purpose::Read, |it| it == score) {
             self.remove(&path, spot);
         }
     }

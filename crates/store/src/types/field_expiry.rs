@@ -276,7 +276,8 @@ impl Database<'_> {
     }
 
     /// Sets fields of a hash, which is created if there is none, and their expiry (HSETEX), if they
-    /// meet the condition `when`. Returns whether they were set.
+    /// meet the condition `when`. The whole request has `expected` of them. Returns whether they
+    /// were set.
     ///
     /// # Errors
     /// The value is not a hash.

@@ -85,8 +85,8 @@ fn hsetex<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return set_many_fields(cx, options);
     }
     let pairs: Vec<_> = (options.first..args.len()).step_by(2).map(|at| pair(args, at)).collect();
-    let (key, limits) = (cx.key(args.at(1)), (pairs.len(), limits(cx)));
-    let is_done = cx.db.set_expiring_fields(key, &pairs, (options.expiry, options.when), limits)?;
+    let (key, given) = (cx.key(args.at(1)), (pairs.len(), limits(cx)));
+    let is_done = cx.db.set_expiring_fields(key, &pairs, (options.expiry, options.when), given)?;
     cx.reply.integer(is_done.into());
     Ok(())
 }
@@ -114,8 +114,8 @@ fn set_many_fields(cx: &mut Context<'_>, options: Options) -> Result<(), Error> 
         while at < args.len() {
             let end = args.len().min(at + stride);
             let pairs: Vec<_> = (at..end).step_by(2).map(|at| pair(args, at)).collect();
-            let limits = ((args.len() - first) / 2, limits);
-            cx.db.set_expiring_fields(key, &pairs, (expiry, FieldsWhen::Always), limits)?;
+            let given = ((args.len() - first) / 2, limits);
+            cx.db.set_expiring_fields(key, &pairs, (expiry, FieldsWhen::Always), given)?;
             at = end;
             if slice.is_over() && at < args.len() {
                 return Ok(false);

@@ -353,10 +353,10 @@ fn gather(
 /// Notes the keys of a request that can serve blocked clients now that it has ended.
 fn note_ready(cx: &Context<'_>, db: Database<'_>, request: &Queued, ready: &mut ReadyKeys) {
     let blocked = &cx.hooks.blocked;
-    let Some(entry) = cx.server.commands().entries().get(request.row) else { return };
     if blocked.is_empty() {
         return;
     }
+    let Some(entry) = cx.server.commands().entries().get(request.row) else { return };
     if entry.command.flags.contains(Flags::WRITE) {
         ready.note(blocked, db, &entry.command.keys, request.args());
     }
